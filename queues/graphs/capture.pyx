@@ -22,7 +22,7 @@ from forebay.queues.capture_rules import active, check_mode, lock
 from forebay.queues.graphs.executable import (
     make_alloc, make_bound, make_copy, make_fill, make_free, make_host, make_kernel
 )
-from forebay.queues.graphs.graph import Graph
+from forebay.queues.graphs.graph import Graph, ancestors
 from forebay.queues.memory.shapes import StridedView, read_dtype, read_shape
 from forebay.queues.queue import set_capture
 
@@ -309,13 +309,7 @@ class Capture:
 
     def _unjoined(self) -> list[Queue]:
         """Return the queues with commands that the origin does not come after."""
-        reached: set[Node] = set()
-        left = list(self._ends[self.origin])
-        while left:
-            node = left.pop()
-            if node not in reached:
-                reached.add(node)
-                left.extend(node.dependencies)
+        reached = ancestors(self._ends[self.origin])
         return [queue for queue, ends in self._ends.items() if not reached.issuperset(ends)]
 
 

@@ -108,21 +108,12 @@ cdef inline char* packed_bytes(PackedBlock& block) noexcept nogil:
 
 
 cdef class Work:
-    """The work of a node. Made by the methods of `Graph` and by capture, and immutable.
+    """The work of a node. Made by the methods of `Graph` and by capture, and immutable."""
 
-    Attributes
-    ----------
-    kind : "kernel", "copy", "fill", "host", "empty", "alloc", "free" or "graph"
-    buffers : tuple of Buffer
-        All the buffers that it uses.
-    writes : tuple of Buffer
-        The buffers that it may write to.
-    """
-
-    cdef readonly str kind
+    cdef readonly str kind  # "kernel", "copy", "fill", "host", "empty", "alloc", "free" or "graph"
     cdef readonly bint follows  # it follows pointers in memory, so it may write anywhere
-    cdef readonly tuple buffers
-    cdef readonly tuple writes
+    cdef readonly tuple buffers  # all that it uses
+    cdef readonly tuple writes  # those that it may write to
     cdef RecordedCommand command  # of a kernel, copy or fill; without the kernel object
     cdef bint acts  # it submits something
     cdef bint by_host  # a part of it is done by the host thread
@@ -432,13 +423,7 @@ def make_empty() -> ListWork:
 
 
 def make_alloc(device: Device, shape: ShapeLike, dtype: DTypeLike, freed: Reserved | None = None) -> MemoryWork:
-    """Make the work of ``queue.alloc(shape, dtype)``.
-
-    Parameters
-    ----------
-    freed : Reserved, optional
-        Memory that was freed earlier and is used again; without it the work gets memory of its own.
-    """
+    """Make the work of ``queue.alloc(shape, dtype)``, in memory that was freed earlier, or in memory of its own."""
     shape, dtype = read_shape(shape), read_dtype(dtype)
     nbytes = math.prod(shape) * dtype.itemsize
     memory = GraphMemory(Reserved(device, nbytes) if freed is None else freed, nbytes)
@@ -480,15 +465,9 @@ _figures: WeakKeyDictionary[Device, Figures] = WeakKeyDictionary()
 
 
 class Figures:
-    """The device memory that the graphs of a device use, in bytes.
+    """The device memory that the graphs of a device use, in bytes, and its peaks."""
 
-    Attributes
-    ----------
-    used_high, reserved_high : int
-        The peaks of `used` and `reserved`. `used_high` includes memory that graphs free themselves.
-    """
-
-    used_high: int
+    used_high: int  # with memory that graphs free themselves
     reserved_high: int
 
     def __init__(self) -> None:
@@ -533,28 +512,16 @@ class Reserved:
 
 
 class GraphMemory(Unpooled):
-    """Stands for the driver's memory object in a Buffer of an allocation node.
-
-    Attributes
-    ----------
-    inner : bool
-        Whether its graph frees it, so that no other code can.
-    live : bool
-        Whether a launch has handed it out and it was not freed since. Always False for inner memory.
-    freed_at : tuple of int
-        Id of the queue, and epoch, at which it was last freed. Its next use comes after that point.
-    work : weakref
-        The work of the allocation node.
-    """
+    """Stands for the driver's memory object in a Buffer of an allocation node."""
 
     reserved: Reserved
     handle: int
     address: int
     nbytes: int
-    inner: bool
-    live: bool
-    freed_at: tuple[int, int]
-    work: Callable[[], Work | None]
+    inner: bool  # its graph frees it, so that no other code can
+    live: bool  # a launch has handed it out, and it was not freed since; never if it is inner
+    freed_at: tuple[int, int]  # id of the queue, and epoch, of the last free: its next use comes after that
+    work: Callable[[], Work | None]  # a weak reference to the work of the allocation node
 
     def __init__(self, reserved: Reserved, nbytes: int) -> None:
         self.reserved = reserved
@@ -589,13 +556,8 @@ def graph_memory_of(Buffer buffer) -> GraphMemory | None:
 
 
 class Lifetimes:
-    """The graph memory that a launch hands out and takes back. `nodes` and `works` are in the order in which they run;
-    with `auto_free` a launch takes back what the previous one handed out.
-
-    Raises
-    ------
-    InvalidArgumentError
-        When a node uses memory before it is allocated or after it is freed.
+    """The graph memory that a launch hands out and takes back. `nodes` and `works` are in the order in which they run.
+    With `auto_free` a launch takes back what the previous one handed out.
     """
 
     def __init__(self, nodes: Sequence[Node], works: Sequence[Work], auto_free: bool) -> None:
@@ -626,13 +588,7 @@ class Lifetimes:
         return list({memory.freed_at for memory in self.made} - {(0, 0)})
 
     def begin(self) -> list[tuple[GraphMemory, bool]]:
-        """Hand memory out and take memory back, and return what was handed out before, for `set_live`.
-
-        Raises
-        ------
-        InvalidArgumentError
-            When memory to hand out was not freed since the last launch, or memory to free is not allocated.
-        """
+        """Hand memory out and take memory back, if that is possible now. Returns the state before, for `set_live`."""
         with memory_lock:
             for memory in self.handed_out:
                 if memory.live and not self.auto_free:
@@ -719,13 +675,7 @@ def direction_of(work: Any) -> Any:
 
 
 def check_same_shape(ordered: Sequence[Node], expected: Sequence[tuple[Any, ...]]) -> None:
-    """Check that nodes, in their serial order, have the shape of an executable.
-
-    Raises
-    ------
-    GraphUpdateError
-        When they do not; it says in what they differ.
-    """
+    """Raise GraphUpdateError when nodes, in their serial order, do not have the shape of an executable."""
     shape = shape_of(ordered)
     if len(shape) != len(expected):
         raise GraphUpdateError(f"the other graph has {len(shape)} nodes, this one {len(expected)}", "nodes")
@@ -809,12 +759,8 @@ cdef class Accesses:
         self.writers, self.reads = [], []
 
     def add(self, works: Iterable[Work]) -> None:
-        """Add works.
-
-        Raises
-        ------
-        InvalidArgumentError
-            When one may write to what the size of another's scratch is read from, or its own. Nothing is added then.
+        """Add works. If one may write to what the size of another's scratch is read from, or its own, nothing is added,
+        and InvalidArgumentError says so.
         """
         cdef Work work
         cdef KernelWork launch
@@ -869,7 +815,7 @@ cdef enum StepKind:
     JOIN  # does nothing but wait
 
 
-cdef struct Step:
+cdef cppclass Step:
     StepKind kind
     size_t first  # index of the first command, or of the host function
     size_t count
@@ -879,8 +825,7 @@ cdef struct Step:
     bint from_start  # it begins a lane and waits for no other step, only for the start of the launch
     bint awaited  # another lane waits for it
     uint64_t room  # that a replay takes in its queue beside a command's, as drivers say (`room_of_recorded_copy`)
-    size_t first_wait
-    size_t wait_count
+    vector[size_t] waits  # for the ends of these steps, of other lanes
 
 
 cdef cppclass UseOf:
@@ -903,7 +848,6 @@ cdef cppclass Submission:
     uint64_t last_epoch
     vector[Step] steps
     vector[GraphCommand*] commands  # owned
-    vector[size_t] waits  # indices of steps of other lanes
     vector[void*] lanes  # the driver's queues; the first is NULL and stands for the launch queue
     uint64_t room  # of all steps
 
@@ -1005,10 +949,10 @@ cdef Status submit_step(QueueState* queue, size_t at, Launch* run) noexcept nogi
     if step.lane != 0:
         handle = submission.lanes[step.lane]
         run.touched |= <uint32_t> 1 << step.lane
-    if step.lane != 0 or step.wait_count != 0:
+    if step.lane != 0 or not step.waits.empty():
         run.list.clear()
-        for i in range(step.first_wait, step.first_wait + step.wait_count):
-            run.list.push_back(run.events[submission.waits[i]])
+        for i in range(step.waits.size()):
+            run.list.push_back(run.events[step.waits[i]])
         if step.from_start and run.start != NULL:
             run.list.push_back(run.start)
         queue.counts.waits_made += run.list.size()
@@ -1169,8 +1113,10 @@ cdef class Prepared:
     cdef Kept kept  # its plans, and the works first
     cdef vector[Copy*] dropped  # that no run has any more
     cdef vector[uint32_t] sharers  # by plan: how many launches it is for
-    cdef uint32_t lane  # the lane of the steps added next
+    cdef uint32_t lane  # of what is added next
     cdef bint cut  # the next command begins a new step
+    cdef bint branches  # one recording has all commands
+    cdef vector[uint32_t] following  # then: the commands that the next one comes after
     cdef dict by_arguments  # index of a plan by lane, kernel id and packed arguments
     cdef dict scratch  # OwnedMemory by lane, kernel and index of the parameter; empty on a debugging device
     cdef dict room  # bytes of each scratch of a KernelWork, on the lane where it has the least
@@ -1221,6 +1167,9 @@ cdef class Prepared:
             self.add_step(COMMANDS, submission.commands.size(), 0)
         command = new GraphCommand()
         command.command = what[0]
+        if self.branches:
+            self.after.push_back(self.following)
+            self.following.assign(1, <uint32_t> submission.commands.size())
         submission.commands.push_back(command)
         command.step = submission.steps.size() - 1
         submission.steps[command.step].count += 1
@@ -1228,7 +1177,10 @@ cdef class Prepared:
         return command
 
     cdef int add_step(self, StepKind kind, size_t first, size_t count) except -1:
-        self.submission.steps.push_back(Step(kind, first, count, NULL, NULL, self.lane, False, False, 0, 0, 0))
+        cdef Step* step
+        self.submission.steps.resize(self.submission.steps.size() + 1)
+        step = &self.submission.steps.back()
+        step.kind, step.first, step.count, step.lane = kind, first, count, self.lane
         self.cut = False
         return 0
 
@@ -1551,59 +1503,33 @@ cdef int add_work(Prepared prepared, object device, Work work) except -1:
     return 0
 
 
-cdef int add_segment(Prepared prepared, object device, segment, list ends) except -1:
-    """Add a segment. `ends` holds the last step of each earlier segment; this segment's is appended."""
+cdef int add_segment(Prepared prepared, object device, segment, list ends, dict last) except -1:
+    """Add a segment. `ends` holds the last step of each earlier segment, or its last command in a recording of all, and
+    `last` that command of each lane; this segment's is added.
+    """
     cdef Submission* submission = prepared.submission
     cdef size_t first = submission.steps.size()
     cdef Step* step
     cdef Work work
     prepared.lane = segment.lane
-    prepared.cut = True
+    prepared.cut = first == 0 or not prepared.branches
+    prepared.following = [*last.get(segment.lane, ()), *[ends[at] for at in segment.waits]]
     for node in segment.nodes:
         work = prepared.works[node]
         add_work(prepared, device, work)
         if type(work) is KernelWork and is_changeable(<KernelWork> work):
             prepared.command_of[<size_t> node] = submission.commands.size() - 1
+    if prepared.branches:  # whatever comes after a recording comes after all of it
+        ends.append(submission.commands.size() - 1)
+        last[segment.lane] = ends[-1:]
+        return 0
     if not segment.nodes:
         prepared.add_step(JOIN, 0, 0)
     step = &submission.steps[first]
     step.from_start = segment.from_start
-    step.first_wait = submission.waits.size()
-    step.wait_count = len(segment.waits)
-    for other in segment.waits:
-        submission.waits.push_back(ends[other])
-    step = &submission.steps[submission.steps.size() - 1]
-    step.awaited = segment.awaited
+    step.waits = [ends[at] for at in segment.waits]
+    submission.steps.back().awaited = segment.awaited
     ends.append(submission.steps.size() - 1)
-    return 0
-
-
-cdef int join_steps(Prepared prepared) except -1:
-    """Make all commands one step, whose commands come after the last of their lane, and of segments that it waits for.
-    """
-    cdef Submission* submission = prepared.submission
-    cdef dict last = {}  # command by lane
-    cdef size_t i, at
-    cdef Step* step
-    cdef Step* other
-    prepared.after.resize(submission.commands.size())
-    for i in range(submission.steps.size()):
-        step = &submission.steps[i]
-        for at in range(step.first, step.first + step.count):
-            if step.lane in last:
-                prepared.after[at].push_back(last[step.lane])
-            last[step.lane] = at
-            submission.commands[at].step = 0
-        if step.kind == JOIN:
-            continue  # whatever comes after a recording comes after all of it
-        for at in range(step.first_wait, step.first_wait + step.wait_count):
-            other = &submission.steps[submission.waits[at]]
-            prepared.after[step.first].push_back(<uint32_t> (other.first + other.count - 1))
-    submission.steps.clear()
-    submission.waits.clear()
-    prepared.lane = 0
-    if not submission.commands.empty():
-        prepared.add_step(COMMANDS, 0, submission.commands.size())
     return 0
 
 
@@ -1766,13 +1692,8 @@ cdef Status set_launches(Prepared prepared) except? -1:
 
 
 cdef list hold_buffers(object works):
-    """Return the memory of all Buffers that the works use. Keep it while the driver is given their arguments: then a
-    close in the middle of the call, by other code or another thread, frees nothing.
-
-    Raises
-    ------
-    ClosedError
-        When one is closed.
+    """Return the memory of all Buffers that the works use, or raise ClosedError. Keep it while the driver is given
+    their arguments: then a close in the middle of the call, by other code or another thread, frees nothing.
     """
     cdef list held = []
     cdef Buffer buffer
@@ -1884,11 +1805,10 @@ cdef class ExecutableGraph:
         prepared.recorder.changeable = driver.change != NULL
         prepared.command_of.resize(len(works), NO_LAUNCH)
         make_scratch(prepared, self.device, segments, last)
-        ends = []
+        prepared.branches = branches
+        ends, last_of = [], {}
         for segment in segments:
-            add_segment(prepared, self.device, segment, ends)
-        if branches:
-            join_steps(prepared)
+            add_segment(prepared, self.device, segment, ends, last_of)
         prepared.versions.resize(submission.commands.size(), 0)
         if driver.new_recording != NULL:
             add_runs(prepared, self.device)
