@@ -52,6 +52,7 @@ cdef cppclass Run:
     size_t first, end
     vector[Copy*] copies
     size_t current  # the one that was replayed last
+    bint changeable  # they are recorded so that they can be changed
 
 
 cdef enum:
@@ -65,7 +66,6 @@ cdef cppclass Recorder:
     Recorded** commands
     const uint64_t* versions  # by command
     const vector[uint32_t]* after  # by command: those that it comes after; NULL: each follows the last
-    bint changeable
     bint (*may_run)(void* owner, Copy* copy) noexcept nogil  # asked of the current copy first
     void* owner
     vector[Change] changes

@@ -900,13 +900,6 @@ cdef inline void count_one(QueueState* queue, Launch* run) noexcept nogil:  # th
     run.waits.count = 0
 
 
-cdef inline Waits listed(Launch* run) noexcept nogil:
-    cdef Waits waits
-    waits.count = <uint32_t> run.list.size()
-    waits.events = run.list.data()
-    return waits
-
-
 cdef Status add_event(QueueState* queue, void* handle, Waits waits, void** event) noexcept nogil:
     cdef Status status = queue.driver.marker(handle, waits, FOR_DEVICE, event)
     if status == 0:
@@ -956,7 +949,7 @@ cdef Status submit_step(QueueState* queue, size_t at, Launch* run) noexcept nogi
         if step.from_start and run.start != NULL:
             run.list.push_back(run.start)
         queue.counts.waits_made += run.list.size()
-        waits = listed(run)
+        waits = Waits(<uint32_t> run.list.size(), run.list.data())
     if step.kind == COMMANDS and step.copy == NULL:
         for i in range(step.first, step.first + step.count):
             command = submission.commands[i]
@@ -1000,7 +993,7 @@ cdef Status join_touched(QueueState* queue, Launch* run) noexcept nogil:  # the 
             run.events.push_back(event)
             run.list.push_back(event)
     if status == 0:
-        status = queue.driver.barrier(queue.handle, listed(run))
+        status = queue.driver.barrier(queue.handle, Waits(<uint32_t> run.list.size(), run.list.data()))
     if status == 0:
         count_one(queue, run)
     return status
@@ -1011,21 +1004,18 @@ cdef void finish_touched(QueueState* queue, Launch* run) noexcept nogil:
 
     Nothing else knows of what they were given, so a wait that fails is tried again, as long as there is any hope.
     """
-    cdef size_t lane
-    for lane in range(1, run.submission.lanes.size()):
-        if run.touched >> lane & 1:
-            for _ in range(MOST_TRIES):
-                if finish_lane(queue, run.submission.lanes[lane]) == 0:
-                    break
-
-
-cdef Status finish_lane(QueueState* queue, void* handle) noexcept nogil:
     cdef void* event = NULL
-    cdef Status status = queue.driver.marker(handle, no_waits(), FOR_HOST, &event)
-    if status == 0:
-        status = wait_on_host(queue.device, Waits(1, &event), NULL)
-        queue.driver.destroy_event(event)
-    return status
+    cdef size_t lane, tries
+    cdef Status status
+    for lane in range(1, run.submission.lanes.size()):
+        tries = MOST_TRIES if run.touched >> lane & 1 else 0
+        while tries:
+            tries -= 1
+            if queue.driver.marker(run.submission.lanes[lane], no_waits(), FOR_HOST, &event) == 0:
+                status = wait_on_host(queue.device, Waits(1, &event), NULL)
+                queue.driver.destroy_event(event)
+                if status == 0:
+                    break
 
 
 cdef void note_launch(QueueState* queue, Submission* submission) noexcept nogil:
@@ -1196,7 +1186,7 @@ cdef class Prepared:
 cdef Status record(Recorder& recorder, Run* run, void** recording) noexcept nogil:
     """Record a run. NULL, without an error: the driver has no recordings of such commands."""
     cdef const Driver* driver = recorder.driver
-    cdef Status status = driver.new_recording(recorder.queue, recorder.changeable, recording)
+    cdef Status status = driver.new_recording(recorder.queue, run.changeable, recording)
     cdef uint32_t failed_at = 0, previous
     cdef Recorded* each
     cdef size_t i
@@ -1277,7 +1267,7 @@ cdef Status choose_copy(Recorder& recorder, Run* run, size_t most, Copy** chosen
         for i in range(1, count + 1):  # the one whose turn was last comes last
             at = (run.current + i) % count
             copy = run.copies[at]
-            if recorder.changeable and not (runs if i == count else recorder.may_run(recorder.owner, copy)):
+            if run.changeable and not (runs if i == count else recorder.may_run(recorder.owner, copy)):
                 run.current = at
                 status = change(recorder, run, copy)
                 if status == 0:
@@ -1579,8 +1569,8 @@ cdef Status choose_copies(Prepared prepared) noexcept nogil:
             step.copy.queue, step.copy.epoch = submission.last_queue, submission.last_epoch
         most = MOST_COPIES if prepared.repeats < MOST_REPEATS else step.run.copies.size() + 1
         status = choose_copy(prepared.recorder, step.run, most, &step.copy)
-        if prepared.recorder.changeable and step.run.copies.empty() and status != NOT_NOW:
-            prepared.recorder.changeable = False  # some kernels can be recorded, but not to be changed
+        if step.run.changeable and step.run.copies.empty() and status != NOT_NOW:
+            step.run.changeable = False  # some kernels can be recorded, but not to be changed
             status = choose_copy(prepared.recorder, step.run, most, &step.copy)
         if status == 0 and step.copy == NULL:  # nor recorded
             del step.run
@@ -1649,11 +1639,12 @@ cdef bint change_launch(Prepared prepared, size_t node, Work before, Work work) 
     values, packed, version = launch.values.data(), packed_bytes(wanted.packed), prepared.versions[at] + 1
     step = &prepared.submission.steps[launch.step]
     if step.run != NULL and (
-        not prepared.recorder.changeable
+        not step.run.changeable
         or memcmp(&launch.command.geometry.block[0], &geometry.block[0], 3 * sizeof(uint32_t)) != 0
         or wanted.kernel.has_local and not has_same_local(parameter, count, values, packed)
     ):
         take_copies(prepared.dropped, step.run)  # it is recorded anew
+        step.run.changeable = prepared.recorder.driver.change != NULL
         step.copy = NULL
     for i in range(count):
         if not has_value(values + parameter.offset, packed + parameter.offset, parameter.width):
@@ -1802,7 +1793,6 @@ cdef class ExecutableGraph:
         for lane in lanes:
             submission.lanes.push_back((<Queue> lane).state.handle)
         prepared.recorder.driver, prepared.recorder.queue = driver, queue.handle
-        prepared.recorder.changeable = driver.change != NULL
         prepared.command_of.resize(len(works), NO_LAUNCH)
         make_scratch(prepared, self.device, segments, last)
         prepared.branches = branches

@@ -129,7 +129,7 @@ cdef bint replay_run(QueueState* queue, Lane* lane, size_t first, size_t end) no
     cdef Status status
     if run == NULL:
         run = lane.runs[first] = new Run()
-        run.first = first
+        run.first, run.changeable = first, True
     elif run.end != end:  # another run that begins there
         take_copies(lane.dropped, run)
     run.end = end
@@ -406,7 +406,6 @@ cdef LaneOwner new_lane(object queue, QueueState* state):
     lane.submitted = submitted
     lane.owner = <PyObject*> owner
     lane.recorder.driver, lane.recorder.queue = state.driver, state.handle
-    lane.recorder.changeable = True
     lane.recorder.may_run, lane.recorder.owner = may_run, state
     return owner
 
