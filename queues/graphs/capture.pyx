@@ -41,29 +41,15 @@ _ids = itertools.count(1)
 
 
 class Capture:
-    """A graph that is being made by capture, and the queues that make it.
+    """A graph that is being made by capture, and the queues that make it."""
 
-    Attributes
-    ----------
-    id : int
-        A number that is unique among the captures of this process.
-    origin : Queue
-        The queue on which it began and must end. None once it has ended.
-    mode : "global", "thread_local" or "relaxed"
-    graph : Graph
-    invalid : str
-        Why the capture is invalid and can only be ended; empty while it is valid.
-    active : bool
-        True until the capture ends.
-    """
-
-    id: int
-    origin: Any
-    mode: str
+    id: int  # unique among the captures of this process
+    origin: Any  # the queue on which it began and must end; None once it has ended
+    mode: str  # "global", "thread_local" or "relaxed"
     thread: int
     graph: Graph
-    invalid: str
-    active: bool
+    invalid: str  # why it can only be ended; empty while it is valid
+    active: bool  # until it ends
     _ends: dict[Queue, tuple[Node, ...]]  # the nodes that each queue's next command depends on
 
     def __init__(self, queue: Queue, mode: str) -> None:
@@ -133,10 +119,11 @@ class Capture:
 
     # -- commands of the queues
 
-    # Another thread may end the capture at any time. A command that comes after its end must run instead.
+    # Another thread may end the capture at any time. A command that comes after its end must run instead: each of these
+    # returns False then, or None.
 
     def add(self, queue: Queue, work: Work) -> Node | None:
-        """Add a command of the queue. Returns None when the capture has ended."""
+        """Add a command of the queue."""
         with lock:
             if not self.active:
                 return None
@@ -148,29 +135,29 @@ class Capture:
         return node
 
     def launch(self, queue: Queue, kernel: Kernel, grid: Any, block: Any, arguments: tuple[Any, ...]) -> bool:
-        """Capture a launch. Returns False when the capture has ended."""
+        """Capture a launch."""
         return self.add(queue, make_kernel(queue.device, kernel, grid, block, arguments)) is not None
 
     def launch_bound(self, bound: BoundLaunch) -> bool:
-        """Capture a bound launch. Returns False when the capture has ended."""
+        """Capture a bound launch."""
         return self.add(bound.queue, make_bound(bound)) is not None
 
     def copy(self, queue: Queue, dst: Any, src: Any) -> bool:
-        """Capture a copy. Returns False when the capture has ended, and for strided memory, which a launch copies."""
+        """Capture a copy. Returns False for strided memory, which a launch copies."""
         if isinstance(dst, StridedView) or isinstance(src, StridedView):
             return False
         return self.add(queue, make_copy(self.graph.device, dst, src)) is not None
 
     def fill(self, queue: Queue, buffer: Any, value: Any) -> bool:
-        """Capture a fill. Returns False when the capture has ended."""
+        """Capture a fill."""
         return self.add(queue, make_fill(self.graph.device, buffer, value)) is not None
 
     def host(self, queue: Queue, function: Any) -> bool:
-        """Capture a host function. Returns False when the capture has ended."""
+        """Capture a host function."""
         return self.add(queue, make_host(function)) is not None
 
     def alloc(self, queue: Queue, shape: Any, dtype: Any) -> Buffer | None:
-        """Capture an allocation, which each launch of the graph hands out. Returns None when the capture has ended."""
+        """Capture an allocation, which each launch of the graph hands out."""
         with lock:
             if not self.active:
                 return None
@@ -182,11 +169,11 @@ class Capture:
         return None if self.add(queue, work) is None else work.buffer
 
     def free(self, queue: Queue, buffer: Any) -> bool:
-        """Capture a free. Returns False when the capture has ended."""
+        """Capture a free."""
         return self.add(queue, make_free(self.graph.device, buffer)) is not None
 
     def add_graph(self, queue: Queue, works: Sequence[Work], dependencies: Sequence[Sequence[int]]) -> bool:
-        """Capture all nodes of a graph that is launched on the queue. Returns False when the capture has ended."""
+        """Capture all nodes of a graph that is launched on the queue."""
         with lock:
             if not self.active:
                 return False
