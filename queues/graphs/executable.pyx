@@ -16,10 +16,10 @@ import numpy as np
 
 cimport cython
 from cpython.buffer cimport PyBuffer_Release
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcmp
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
@@ -93,20 +93,6 @@ cdef extern from "Python.h":
         PyObject** ob_item
 
 
-cdef enum:
-    FEW_BYTES = 128  # of packed arguments
-
-
-cdef cppclass PackedBlock:
-    """The packed arguments of a launch. Few are in the object itself, which a change of a node makes."""
-    char few[FEW_BYTES]
-    vector[char] many
-
-
-cdef inline char* packed_bytes(PackedBlock& block) noexcept nogil:
-    return &block.few[0] if block.many.empty() else block.many.data()
-
-
 cdef class Work:
     """The work of a node. Made by the methods of `Graph` and by capture, and immutable."""
 
@@ -132,7 +118,7 @@ cdef class KernelWork(Work):
 
     cdef readonly Kernel kernel
     cdef readonly tuple arguments
-    cdef PackedBlock packed  # as `pack_arguments` lays them out, without scratch
+    cdef bytes packed  # arguments as `pack_arguments` lays them out, without scratch
     cdef list by_value  # (index of the parameter, bytes); None without any
     cdef tuple scratch  # (index of the parameter, Size) of each
     cdef dict scalars  # what the sizes are computed from: values of scalar arguments, by leaf; None without scratch
@@ -249,7 +235,7 @@ cdef KernelWork kernel_work(
         given = tuple([null if kernel.left_out[i] else next(left) for i in range(kernel.count)])
     work = new_kernel_work(kernel)
     arguments = (<PyTupleObject*> given).ob_item
-    packed = packed_bytes(work.packed)
+    packed = PyBytes_AS_STRING(work.packed)
     pack_arguments(kernel, arguments, len(given), packed, &views)
     try:
         check_elements(kernel, packed)
@@ -281,15 +267,14 @@ cdef KernelWork new_kernel_work(Kernel kernel):
     work.kernel = kernel
     work.scratch = ()
     work.acts = True
-    if <size_t> kernel.packed_size > FEW_BYTES:
-        work.packed.many.resize(kernel.packed_size)
+    work.packed = PyBytes_FromStringAndSize(NULL, kernel.packed_size)  # for the caller to fill in
     return work
 
 
 def make_bound(BoundLaunch bound) -> KernelWork:
     """Make the work of a bound launch, which is already checked and packed."""
     cdef KernelWork work = new_kernel_work(bound.kernel)
-    memcpy(packed_bytes(work.packed), bound.plan.values.data(), bound.plan.values.size())
+    work.packed = PyBytes_FromStringAndSize(bound.plan.values.data(), bound.plan.values.size())
     work.command.geometry = bound.geometry
     work.by_value = bound.by_value
     note_arguments(work, bound.arguments, None)
@@ -627,7 +612,7 @@ cdef int add_uses(Work work, DeviceState* device, Announcement uses) except -1:
     if type(work) is KernelWork:
         launched = work
         return add_launch(
-            launched.kernel, (<PyTupleObject*> launched.arguments).ob_item, packed_bytes(launched.packed),
+            launched.kernel, (<PyTupleObject*> launched.arguments).ob_item, PyBytes_AS_STRING(launched.packed),
             &launched.command.geometry, uses)
     if type(work) is ListWork:
         for each in (<ListWork> work).works:
@@ -1421,7 +1406,8 @@ cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1
     cdef GraphCommand* launch
     cdef Status status
     cdef Py_ssize_t i
-    packed.assign(packed_bytes(work.packed), packed_bytes(work.packed) + <size_t> work.kernel.packed_size)
+    cdef const char* arguments = PyBytes_AS_STRING(work.packed)
+    packed.assign(arguments, arguments + len(work.packed))
     for index, value in work.by_value or ():
         given = value
         memory = device._allocate(len(given), "device")
@@ -1636,7 +1622,8 @@ cdef bint change_launch(Prepared prepared, size_t node, Work before, Work work) 
         return False
     launch, geometry = prepared.submission.commands[at], &wanted.command.geometry
     parameter, count = wanted.kernel.layout, <uint32_t> wanted.kernel.count
-    values, packed, version = launch.values.data(), packed_bytes(wanted.packed), prepared.versions[at] + 1
+    values, packed = launch.values.data(), PyBytes_AS_STRING(wanted.packed)
+    version = prepared.versions[at] + 1
     step = &prepared.submission.steps[launch.step]
     if step.run != NULL and (
         not step.run.changeable

@@ -292,10 +292,15 @@ cdef void forget_entries(Lane* lane, size_t kept) noexcept nogil:
             change_use(entry.uses[j], NULL, queue, &entry.epoch, entry.plan.parameters[j].writes)
         del entry
     lane.entries.resize(kept)
-    lane.versions.resize(kept)
-    lane.runs.resize(kept)
-    lane.ends.resize(kept)
-    lane.new_ends.resize(kept)
+    fit_entries(lane)
+
+
+cdef void fit_entries(Lane* lane) noexcept nogil:
+    """Let all that the lane has by entry be as many as there are entries."""
+    lane.versions.resize(lane.entries.size())
+    lane.runs.resize(lane.entries.size())
+    lane.ends.resize(lane.entries.size())
+    lane.new_ends.resize(lane.entries.size())
 
 
 cdef Plan* known_plan(Lane* lane, uint64_t kernel_id) noexcept:
@@ -375,10 +380,7 @@ cdef void add_entry(QueueState* queue, Lane* lane, Entry* entry) noexcept nogil:
         lane.new_ends[lane.run_first] = lane.at
         lane.run_first = lane.at
     lane.entries.push_back(entry)
-    lane.versions.push_back(0)
-    lane.runs.push_back(NULL)
-    lane.ends.push_back(0)
-    lane.new_ends.push_back(0)
+    fit_entries(lane)
 
 
 # -- opening and leaving
@@ -449,10 +451,8 @@ cdef void drop_plans(Lane* lane) noexcept nogil:
     lane.plans.resize(kept)
 
 
-cdef void leave_lane(LaneOwner owner, bint failed, uint64_t steps=0) noexcept:
-    """Submit what was collected, and collect nothing any more. A step that has failed half way keeps its record.
-    `steps` are counted.
-    """
+cdef void leave_lane(LaneOwner owner, bint failed) noexcept:
+    """Submit what was collected, and collect nothing any more. A step that has failed half way keeps its record."""
     cdef QueueState* queue = owner.state
     cdef Lane* lane = owner.lane
     cdef bint differs
@@ -461,7 +461,6 @@ cdef void leave_lane(LaneOwner owner, bint failed, uint64_t steps=0) noexcept:
         return
     with nogil:
         guard.take(queue.lock)
-        queue.counts.steps += steps
         if queue.step == lane:
             submit_collected(queue)
             queue.step = NULL
@@ -515,7 +514,7 @@ cdef class LaneOwner:
     """
 
     cdef Lane* lane
-    cdef QueueState* state  # of the queue
+    cdef QueueState* state  # of the queue; retained
     cdef Ref[QueueState] kept_state
     cdef readonly object queue
     cdef readonly dict names  # of the kernels in the record, by id; for errors
@@ -564,9 +563,8 @@ cdef class Step:
     cdef readonly bint closed
     cdef bint is_open
     cdef void* thread
-    cdef LaneOwner own  # the queue's; None when the driver submits each launch at once
-    cdef dict others  # LaneOwner by Queue
-    cdef list joined  # LaneOwners that take part this time, beside the queue's
+    cdef dict owners  # LaneOwner by Queue; empty when the driver submits each launch at once
+    cdef list joined  # LaneOwners that take part this time
     cdef object __weakref__
 
     def __init__(self, *args: Never, **kwargs: Never) -> None:
@@ -576,10 +574,8 @@ cdef class Step:
     def _of(Queue queue) -> Step:
         cdef Step step = Step.__new__(Step)
         step.queue = queue
-        step.others = {}
+        step.owners = {queue: new_lane(queue, queue.state)} if can_collect(queue.state) else {}
         step.joined = []
-        if can_collect(queue.state):
-            step.own = new_lane(queue, queue.state)
         return step
 
     def __dealloc__(self):
@@ -588,12 +584,10 @@ cdef class Step:
 
     cdef int give_back(self) except -1:
         cdef LaneOwner owner
-        for owner in [self.own, *self.others.values()]:
-            if owner is not None:
-                leave_lane(owner, True)
-                owner.queue = None
-        self.own = None
-        self.others = {}
+        for owner in tuple(self.owners.values()):
+            leave_lane(owner, True)
+            owner.queue = None
+        self.owners = {}
         self.joined = []
         return 0
 
@@ -612,7 +606,7 @@ cdef class Step:
         cdef void* thread = PyThreadState_Get()
         cdef Status status = 0
         cdef Step other
-        cdef LaneOwner own = self.own  # another thread may close the step while the GIL is away
+        cdef LaneOwner own = self.owners.get(self.queue)  # another thread may close the step while the GIL is away
         if self.closed:
             raise ClosedError(f"this Step of {self.queue!r} is closed")
         self.queue._check_open()
@@ -632,6 +626,7 @@ cdef class Step:
                 raise StepError(f"step on {self.queue!r}: it is in an open step already")
             if status != 0:
                 self.queue._raise(status, "step")
+            self.joined.append(own)
         self.thread = thread
         self.is_open = True
         self.queue._step = self
@@ -658,23 +653,19 @@ cdef class Step:
         cdef QueueState* state = self.queue.state
         cdef LaneOwner owner
         cdef LaneOwner refused = None
-        cdef LaneOwner own = self.own  # another thread may close the step while the GIL is away
         cdef Guard guard
         joined, self.joined = self.joined, []
         self.is_open = False
         open_steps.remove(self)
         open_step_count.fetch_sub(1)
         self.queue._step = None
-        if own is None:
-            with nogil:
-                guard.take(state.lock)
-                state.counts.steps += 1
-                guard.leave()
-        else:
-            joined.insert(0, own)
+        with nogil:
+            guard.take(state.lock)
+            state.counts.steps += 1
+            guard.leave()
         for owner in joined:
             (<Queue> owner.queue)._step = None
-            leave_lane(owner, failed, owner is own)
+            leave_lane(owner, failed)
             if owner.lane.refused != 0:
                 refused = owner
         if refused is not None:
@@ -698,17 +689,17 @@ cdef class Step:
         """Let a queue take part that waits for one that does, or for an event that was recorded there at this epoch."""
         cdef LaneOwner owner
         if (
-            not self.is_open or self.thread != PyThreadState_Get() or self.own is None or queue._step is not None
+            not self.joined or self.thread != PyThreadState_Get() or queue._step is not None
             or queue.device._context is not self.queue.device._context or queue._capture is not None
             or not can_collect(queue.state)
         ):
             return
-        owner = self.own if producer is self.queue else self.others[producer]
+        owner = self.owners[producer]
         if epoch is not None and epoch <= owner.lane.began:
             return
-        owner = self.others.get(queue)
+        owner = self.owners.get(queue)
         if owner is None:
-            owner = self.others[queue] = new_lane(queue, queue.state)
+            owner = self.owners[queue] = new_lane(queue, queue.state)
         if open_lane(owner) == 0:
             if not self.is_open:  # another thread has closed it meanwhile
                 leave_lane(owner, True)
