@@ -451,8 +451,10 @@ cdef void drop_plans(Lane* lane) noexcept nogil:
     lane.plans.resize(kept)
 
 
-cdef void leave_lane(LaneOwner owner, bint failed) noexcept:
-    """Submit what was collected, and collect nothing any more. A step that has failed half way keeps its record."""
+cdef void leave_lane(LaneOwner owner, bint failed, uint64_t steps=0) noexcept:
+    """Submit what was collected, and collect nothing any more. A step that has failed half way keeps its record.
+    `steps` are counted.
+    """
     cdef QueueState* queue = owner.state
     cdef Lane* lane = owner.lane
     cdef bint differs
@@ -461,6 +463,7 @@ cdef void leave_lane(LaneOwner owner, bint failed) noexcept:
         return
     with nogil:
         guard.take(queue.lock)
+        queue.counts.steps += steps
         if queue.step == lane:
             submit_collected(queue)
             queue.step = NULL
@@ -574,8 +577,9 @@ cdef class Step:
     def _of(Queue queue) -> Step:
         cdef Step step = Step.__new__(Step)
         step.queue = queue
-        step.owners = {queue: new_lane(queue, queue.state)} if can_collect(queue.state) else {}
-        step.joined = []
+        step.owners, step.joined = {}, []
+        if can_collect(queue.state):
+            step.owners[queue] = new_lane(queue, queue.state)
         return step
 
     def __dealloc__(self):
@@ -659,13 +663,14 @@ cdef class Step:
         open_steps.remove(self)
         open_step_count.fetch_sub(1)
         self.queue._step = None
-        with nogil:
-            guard.take(state.lock)
-            state.counts.steps += 1
-            guard.leave()
+        if not joined:
+            with nogil:
+                guard.take(state.lock)
+                state.counts.steps += 1
+                guard.leave()
         for owner in joined:
             (<Queue> owner.queue)._step = None
-            leave_lane(owner, failed)
+            leave_lane(owner, failed, owner is joined[0])
             if owner.lane.refused != 0:
                 refused = owner
         if refused is not None:
