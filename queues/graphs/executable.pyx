@@ -1094,7 +1094,7 @@ cdef class Prepared:
     cdef vector[uint32_t] following  # then: the commands that the next one comes after
     cdef dict by_arguments  # index of a plan by lane, kernel id and packed arguments
     cdef dict scratch  # OwnedMemory by lane, kernel and index of the parameter; empty on a debugging device
-    cdef dict room  # bytes of each scratch of a KernelWork, on the lane where it has the least
+    cdef list placed  # (lane, KernelWork) of what has scratch
     cdef vector[size_t] command_of  # by node: the index of its launch, or NO_LAUNCH
     cdef vector[vector[uint32_t]] after  # by command: those that it comes after; empty where each follows the last
     cdef list guards  # of a debugging device
@@ -1109,7 +1109,7 @@ cdef class Prepared:
         self.submission = new Submission()  # all zero
         self.submission.lanes.push_back(NULL)
         self.functions, self.guards = [], []
-        self.by_arguments, self.scratch, self.room = {}, {}, {}
+        self.by_arguments, self.scratch = {}, {}
 
     def __dealloc__(self):
         cdef GraphCommand* command
@@ -1329,16 +1329,13 @@ cdef int make_scratch(Prepared prepared, object device, list segments, Prepared 
     cdef OwnedMemory memory
     cdef KernelWork work
     cdef dict needed = {}
-    placed = [
+    prepared.placed = [
         (segment.lane, work) for segment in segments
         for work in works_with_scratch([prepared.works[node] for node in segment.nodes])]
-    for lane, work in placed:
-        prepared.room[work] = prepared.sizes.by_work.get(work, [1] * len(work.scratch))
-        for (index, _), nbytes in zip(work.scratch, prepared.room[work], strict=True):
+    for lane, work in prepared.placed:
+        for (index, _), nbytes in zip(work.scratch, bytes_needed(prepared.sizes, work), strict=True):
             needed[lane, work.kernel, index] = max(needed.get((lane, work.kernel, index), 0), nbytes)
-    if device.debug:
-        return 0
-    for key, nbytes in needed.items():
+    for key, nbytes in needed.items() if not device.debug else ():
         memory = None if last is None else last.scratch.get(key)
         there = 0 if memory is None else memory.native.nbytes
         if there < nbytes or there > LARGE and there // 4 > nbytes:
@@ -1346,25 +1343,28 @@ cdef int make_scratch(Prepared prepared, object device, list segments, Prepared 
             memory = device._lease_scratch(None, nbytes if memory is None else nbytes + nbytes // 8)
         prepared.scratch[key] = memory
         prepared.kept.things.append(memory)
-    prepared.room = {}
-    for lane, work in placed:
-        there = [prepared.scratch[lane, work.kernel, index].native.nbytes for index, _ in work.scratch]
-        prepared.room[work] = [min(pair) for pair in zip(there, prepared.room.get(work, there), strict=True)]
     return 0
+
+
+cdef object bytes_needed(Sizes sizes, KernelWork work):
+    """Return the bytes of each scratch of a launch: 1 as long as they are not known."""
+    return sizes.by_work.get(work, [1] * len(work.scratch))
 
 
 cdef bint has_room(Prepared prepared, Sizes sizes):
     """Return whether the scratch is large enough, and was not far too large for several sizes in turn: for all launches
     of some kernel. The scratch of a debugging device has to fit, for its guards.
     """
-    cdef dict most = {}  # (needed, there) by kernel and position
+    cdef KernelWork work
+    cdef dict most = {}  # (needed, there) by kernel and parameter
     if prepared.guards:
-        return all([needed == prepared.room[work] for work, needed in sizes.by_work.items()])
-    for work, needed in sizes.by_work.items():
-        for i, pair in enumerate(zip(needed, prepared.room[work], strict=True)):
+        return sizes.by_work == prepared.sizes.by_work
+    for lane, work in prepared.placed:
+        for (index, _), nbytes in zip(work.scratch, bytes_needed(sizes, work), strict=True):
+            pair = nbytes, prepared.scratch[lane, work.kernel, index].native.nbytes
             if pair[0] > pair[1]:
                 return False
-            most[work.kernel, i] = tuple(map(max, pair, most.get((work.kernel, i), (0, 0))))
+            most[work.kernel, index] = tuple(map(max, pair, most.get((work.kernel, index), (0, 0))))
     wastes = any([there > LARGE and there // 4 > needed for needed, there in most.values()])
     prepared.wasted = prepared.wasted + 1 if wastes else 0
     return prepared.wasted <= PATIENCE
@@ -1375,7 +1375,7 @@ cdef OwnedMemory scratch_of(Prepared prepared, object device, KernelWork work, P
     cdef OwnedMemory memory
     if not device.debug:
         return prepared.scratch[prepared.lane, work.kernel, work.scratch[i][0]]
-    nbytes = prepared.room[work][i]
+    nbytes = bytes_needed(prepared.sizes, work)[i]
     memory = device._lease_scratch(None, nbytes + GUARD)
     prepared.kept.things.append(memory)
     prepared.guards.append(new_guard(device, work.kernel, memory, work.scratch[i], nbytes))

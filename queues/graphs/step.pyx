@@ -64,7 +64,8 @@ cdef cppclass Lane(OpenStep):
     vector[Run*] runs  # by their first entry; NULL for none
     vector[size_t] ends  # by the entry with which it began: the end of each run, when the step was last open
     vector[size_t] new_ends  # the same, while it is open
-    vector[Plan*] plans  # one for each kernel; owned
+    # One for each kernel, whose arguments are set when a run is recorded, or submitted one by one; owned
+    vector[Plan*] plans
     PyObject* owner  # the LaneOwner
     vector[Copy*] dropped  # that no run has any more, until the step is left
     vector[Plan*] dropped_plans  # that no entry has any more, likewise
@@ -303,17 +304,6 @@ cdef void fit_entries(Lane* lane) noexcept nogil:
     lane.new_ends.resize(lane.entries.size())
 
 
-cdef Plan* known_plan(Lane* lane, uint64_t kernel_id) noexcept:
-    """Return the lane's own plan of a kernel, or NULL: its arguments are set when a run is recorded, or submitted one
-    by one.
-    """
-    cdef size_t i
-    for i in range(lane.plans.size()):
-        if lane.plans[i].kernel_id == kernel_id:
-            return lane.plans[i]
-    return NULL
-
-
 cdef int submitted(
     QueueState* queue, Collecting why, PyObject* launched, const Geometry* geometry, const char* packed
 ) except -1:
@@ -321,15 +311,18 @@ cdef int submitted(
     cdef Lane* lane = <Lane*> queue.step
     cdef Kernel kernel = <Kernel> launched
     cdef Entry* entry = NULL
-    cdef Plan* plan
+    cdef Plan* plan = NULL
     cdef Plan* made = NULL
+    cdef Plan* each
     cdef LaneOwner owner
     cdef Guard guard
     if lane == NULL or lane.thread != PyThreadState_Get():
         return 0
     owner = <LaneOwner> lane.owner  # another thread may close the step while the GIL is away
     if why == TO_BE_RECORDED:
-        plan = known_plan(lane, kernel.id)
+        for each in lane.plans:
+            if each.kernel_id == kernel.id:
+                plan = each
         if plan == NULL:
             try:
                 plan = made = create_plan(queue.driver, kernel, NULL)
