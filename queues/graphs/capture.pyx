@@ -4,7 +4,7 @@ A capture begins on one queue. Another queue joins by waiting for an event that 
 queue must wait for it again before the capture ends. No captured command reaches the driver.
 
 Compiled, because Python looks for signals between the lines of its functions: a Ctrl-C there would come before
-`Capturing` could end what it has begun.
+`Capture` could end what it has begun.
 """
 
 import itertools
@@ -41,22 +41,23 @@ _ids = itertools.count(1)
 
 
 class Capture:
-    """A graph that is being made by capture, and the queues that make it."""
+    """``with queue.capture() as graph:``, and the queues that make the graph."""
 
     id: int  # unique among the captures of this process
     origin: Any  # the queue on which it began and must end; None once it has ended
     mode: str  # "global", "thread_local" or "relaxed"
-    thread: int
+    thread: int  # that began it
     graph: Graph
     invalid: str  # why it can only be ended; empty while it is valid
     active: bool  # until it ends
     _ends: dict[Queue, tuple[Node, ...]]  # the nodes that each queue's next command depends on
 
     def __init__(self, queue: Queue, mode: str) -> None:
+        check_mode(mode)
         self.id = next(_ids)
         self.origin = queue
         self.mode = mode
-        self.thread = threading.get_ident()
+        self.thread = 0
         self.invalid = ""
         self.active = False
         self._ends = {}
@@ -65,30 +66,49 @@ class Capture:
         if getattr(self, "active", False):
             self.abandon()
 
-    def begin(self) -> None:
-        """Begin, as described at `Queue.begin_capture`. After an error or a Ctrl-C it has not begun."""
+    def __enter__(self) -> Graph:
+        """Begin, as described at `Queue.capture`. After an error or a Ctrl-C it has not begun."""
+        queue = self.origin
+        if queue is None:
+            raise CaptureError("this capture has ended: call Queue.capture() for another one")
         try:
             with lock:
-                self._begin(self.origin)
+                self.thread = threading.get_ident()
+                queue._check_open()
+                if queue.is_null:
+                    raise CaptureUnsupportedError("the null queue cannot be captured")
+                if queue._capture is not None:
+                    raise CaptureError(f"{queue!r} is captured already")
+                if queue.adopted:
+                    raise NotSupportedError(f"{queue!r} gets commands that forebay does not see, and cannot capture")
+                if queue._step is not None:
+                    raise StepError(f"capture of {queue!r}: it is in an open step")
+                self.graph = Graph(queue.device, _made=True)
+                self.graph._captured = True
+                self.active = True
+                active.add(self)
+                self._join(queue, ())
         except BaseException:
             self.abandon()
             raise
+        return self.graph
 
-    def _begin(self, queue: Queue) -> None:
-        queue._check_open()
-        if queue.is_null:
-            raise CaptureUnsupportedError("the null queue cannot be captured")
-        if queue._capture is not None:
-            raise CaptureError(f"{queue!r} is captured already")
-        if queue.adopted:
-            raise NotSupportedError(f"{queue!r} gets commands that forebay does not see, and cannot capture")
-        if queue._step is not None:
-            raise StepError(f"capture of {queue!r}: it is in an open step")
-        self.graph = Graph(queue.device, _made=True)
-        self.graph._captured = True
-        self.active = True
-        active.add(self)
-        self._join(queue, ())
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End. An exception in the block discards the capture."""
+        if not self.active:
+            if kind is None:
+                self.check()
+            return
+        try:
+            if kind is None:
+                self.end(self.origin)
+            else:
+                self.discard()
+        except BaseException:
+            self.discard()
+            raise
 
     @property
     def status(self) -> str:
@@ -298,35 +318,3 @@ class Capture:
         """Return the queues with commands that the origin does not come after."""
         reached = ancestors(self._ends[self.origin])
         return [queue for queue, ends in self._ends.items() if not reached.issuperset(ends)]
-
-
-class Capturing:
-    """``with queue.capture() as graph:`` begins and ends a capture. An exception in the block discards the capture."""
-
-    def __init__(self, queue: Queue, mode: str) -> None:
-        check_mode(mode)
-        self._queue = queue
-        self._mode = mode
-        self._capture = None
-
-    def __enter__(self) -> Graph:
-        self._capture = Capture(self._queue, self._mode)
-        self._capture.begin()
-        return self._capture.graph
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        capture, self._capture = self._capture, None
-        if not capture.active:
-            if kind is None:
-                capture.check()
-            return
-        try:
-            if kind is None:
-                capture.end(self._queue)
-            else:
-                capture.discard()
-        except BaseException:
-            capture.discard()
-            raise
