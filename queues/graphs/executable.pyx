@@ -407,11 +407,11 @@ def make_empty() -> ListWork:
     return make_list("empty", ())
 
 
-def make_alloc(device: Device, shape: ShapeLike, dtype: DTypeLike, freed: Reserved | None = None) -> MemoryWork:
-    """Make the work of ``queue.alloc(shape, dtype)``, in memory that was freed earlier, or in memory of its own."""
+def make_alloc(device: Device, shape: ShapeLike, dtype: DTypeLike, freed: GraphMemory | None = None) -> MemoryWork:
+    """Make the work of ``queue.alloc(shape, dtype)``, in what was freed earlier, or in memory of its own."""
     shape, dtype = read_shape(shape), read_dtype(dtype)
     nbytes = math.prod(shape) * dtype.itemsize
-    memory = GraphMemory(Reserved(device, nbytes) if freed is None else freed, nbytes)
+    memory = GraphMemory(device, nbytes, freed)
     work = memory_work("alloc", device.pool._buffer_on(device, memory, shape, dtype))
     memory.work = ref(work)
     return work
@@ -457,7 +457,7 @@ class Figures:
 
     def __init__(self) -> None:
         self.used_high = self.reserved_high = 0
-        self._memories, self._reserved = WeakSet(), WeakSet()  # GraphMemory; Reserved
+        self._memories: WeakSet[GraphMemory] = WeakSet()
 
     @property
     def used(self) -> int:
@@ -469,7 +469,7 @@ class Figures:
     def reserved(self) -> int:
         """Bytes that were allocated from the driver and not given back."""
         with memory_lock:
-            return sum([each.nbytes for each in self._reserved])
+            return sum({id(memory.memory): memory.reserved for memory in self._memories}.values())
 
     def reset(self, name: str) -> None:
         """Reset a peak, "used_high" or "reserved_high", to the current figure."""
@@ -481,25 +481,12 @@ def figures_of(device: Device) -> Figures:
     return _figures.setdefault(device, Figures())
 
 
-class Reserved:
-    """The driver's memory object, and the figures that count it."""
-
-    nbytes: int
-    figures: Figures
-
-    def __init__(self, device: Device, nbytes: int) -> None:
-        self.memory = device._allocate(nbytes, "device")
-        self.nbytes = nbytes
-        self.figures = figures_of(device)
-        with memory_lock:
-            self.figures._reserved.add(self)
-            self.figures.reserved_high = max(self.figures.reserved_high, self.figures.reserved)
-
-
 class GraphMemory(Unpooled):
-    """Stands for the driver's memory object in a Buffer of an allocation node."""
+    """Stands for the driver's memory, or a part of it, in a Buffer of an allocation node."""
 
-    reserved: Reserved
+    memory: OwnedMemory  # the driver's
+    reserved: int  # its bytes, of which this may be a part
+    figures: Figures
     handle: int
     address: int
     nbytes: int
@@ -508,16 +495,19 @@ class GraphMemory(Unpooled):
     freed_at: tuple[int, int]  # id of the queue, and epoch, of the last free: its next use comes after that
     work: Callable[[], Work | None]  # a weak reference to the work of the allocation node
 
-    def __init__(self, reserved: Reserved, nbytes: int) -> None:
-        self.reserved = reserved
-        self.handle = reserved.memory.native.handle
-        self.address = reserved.memory.native.address
+    def __init__(self, device: Device, nbytes: int, freed: GraphMemory | None) -> None:
+        self.memory = device._allocate(nbytes, "device") if freed is None else freed.memory
+        self.reserved = nbytes if freed is None else freed.reserved
+        self.figures = figures_of(device)
+        self.handle = self.memory.native.handle
+        self.address = self.memory.native.address
         self.nbytes = nbytes
         self.inner = self.live = False
         self.freed_at = (0, 0)
         self.work = lambda: None
         with memory_lock:
-            reserved.figures._memories.add(self)
+            self.figures._memories.add(self)
+            self.figures.reserved_high = max(self.figures.reserved_high, self.figures.reserved)
 
     def check_live(self) -> None:
         """Raise InvalidArgumentError when there is nothing to free: before the first launch, or after a free."""
@@ -586,7 +576,7 @@ class Lifetimes:
             before = [(memory, memory.live) for memory in (*self.handed_out, *self.taken)]
             self.set_live([(memory, False) for memory in self.handed_out])
             if self.made:
-                figures = self.made[0].reserved.figures
+                figures = self.made[0].figures
                 figures.used_high = max(figures.used_high, figures.used + self.peak)
             self.set_live([(memory, memory in self.handed_out) for memory, _ in before])
         return before
