@@ -1075,7 +1075,7 @@ cdef class Prepared:
     cdef Submission* submission  # owned
     cdef Recorder recorder
     cdef vector[uint64_t] versions  # by command
-    cdef Kept kept  # its plans, and the works first
+    cdef Kept kept  # its plans, lanes and memory
     cdef vector[Copy*] dropped  # that no run has any more
     cdef vector[uint32_t] sharers  # by plan: how many launches it is for
     cdef uint32_t lane  # of what is added next
@@ -2119,7 +2119,7 @@ cdef class ExecutableGraph:
         Parameters
         ----------
         node : Node
-            A kernel node of the graph that this was made from.
+            A node of this kind, of the graph that this was made from.
         kernel, grid, block, *args
             As for `Queue.launch`.
         """
@@ -2129,49 +2129,29 @@ cdef class ExecutableGraph:
     def set_copy(self, node: Node, dst: Buffer | HostBuffer, src: Buffer | HostBuffer) -> None:
         """Change what a copy node copies, from the next launch on (HIP, hipGraphExecMemcpyNodeSetParams1D).
 
-        Parameters
-        ----------
-        node : Node
-            A copy node of the graph that this was made from.
-        dst, src
-            As for `Graph.add_copy`, in the same direction as before: host to device, device to host, or within the
-            device.
+        `node` is as in `set_kernel`. `dst` and `src` are as for `Graph.add_copy`, in the same direction as before: host
+        to device, device to host, or within the device.
         """
         self._set(node, "copy", lambda: make_copy(self.device, dst, src))
 
     def set_fill(self, node: Node, buf: Buffer, value: Any) -> None:
         """Change the buffer or value of a fill node, from the next launch on (HIP, hipGraphExecMemsetNodeSetParams).
 
-        Parameters
-        ----------
-        node : Node
-            A fill node of the graph that this was made from.
-        buf, value
-            As for `Queue.fill`.
+        `node` is as in `set_kernel`. `buf` and `value` are as for `Queue.fill`.
         """
         self._set(node, "fill", lambda: make_fill(self.device, buf, value))
 
     def set_host(self, node: Node, function: Callable[[], object]) -> None:
         """Change the function of a host node, from the next launch on (HIP, hipGraphExecHostNodeSetParams).
 
-        Parameters
-        ----------
-        node : Node
-            A host node of the graph that this was made from.
-        function : callable
-            As for `Queue.host`.
+        `node` is as in `set_kernel`. `function` is as for `Queue.host`.
         """
         self._set(node, "host", lambda: make_host(function))
 
     def set_graph(self, node: Node, graph: Graph) -> None:
         """Change the graph of a graph node, from the next launch on (HIP, hipGraphExecChildGraphNodeSetParams).
 
-        Parameters
-        ----------
-        node : Node
-            A graph node of the graph that this was made from.
-        graph : Graph
-            A graph of the same shape, as for `update`.
+        `node` is as in `set_kernel`. `graph` has the same shape, as for `update`.
         """
         self._set(node, "graph", lambda: graph._as_work(self.device))
 

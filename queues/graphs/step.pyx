@@ -379,10 +379,6 @@ cdef void add_entry(QueueState* queue, Lane* lane, Entry* entry) noexcept nogil:
 # -- opening and leaving
 
 
-cdef enum:
-    IN_STEP = -101  # the queue is in an open step already
-
-
 cdef bint can_collect(QueueState* queue) noexcept nogil:
     """Return whether the driver has recordings that can be changed."""
     return queue.driver.new_recording != NULL and queue.driver.change != NULL and not queue.adopted
@@ -415,8 +411,6 @@ cdef Status open_lane(LaneOwner owner):
     with nogil:
         guard.take(queue.lock)
         status = refusal(queue)
-        if status == 0 and queue.step != NULL:
-            status = IN_STEP
         if status == 0 and not lane.plain:
             lane.first = lane.at = lane.run_first = 0
             lane.recording = False
@@ -614,19 +608,18 @@ cdef class Step:
         for other in open_steps:
             if other.thread == thread:
                 raise StepError(f"step on {self.queue!r}: a step of {other.queue!r} is open in this thread")
+        self.queue._step = self
         if own is not None:
             status = open_lane(own)
-            if self.closed:
+            if status != 0 or self.closed:
                 leave_lane(own, True)
-                raise ClosedError(f"this Step of {self.queue!r} is closed")
-            if status == IN_STEP:
-                raise StepError(f"step on {self.queue!r}: it is in an open step already")
-            if status != 0:
+                self.queue._step = None
+                if self.closed:
+                    raise ClosedError(f"this Step of {self.queue!r} is closed")
                 self.queue._raise(status, "step")
             self.joined.append(own)
         self.thread = thread
         self.is_open = True
-        self.queue._step = self
         open_steps.append(self)
         open_step_count.fetch_add(1)
         return self
@@ -655,17 +648,17 @@ cdef class Step:
         self.is_open = False
         open_steps.remove(self)
         open_step_count.fetch_sub(1)
-        self.queue._step = None
         if not joined:
             with nogil:
                 guard.take(state.lock)
                 state.counts.steps += 1
                 guard.leave()
         for owner in joined:
-            (<Queue> owner.queue)._step = None
             leave_lane(owner, failed, owner is joined[0])
+            (<Queue> owner.queue)._step = None
             if owner.lane.refused != 0:
                 refused = owner
+        self.queue._step = None
         if refused is not None:
             self.raise_refused(refused, failed)
         return 0
@@ -698,12 +691,12 @@ cdef class Step:
         owner = self.owners.get(queue)
         if owner is None:
             owner = self.owners[queue] = new_lane(queue, queue.state)
-        if open_lane(owner) == 0:
-            if not self.is_open:  # another thread has closed it meanwhile
-                leave_lane(owner, True)
-                return
-            queue._step = self
+        queue._step = self
+        if open_lane(owner) == 0 and self.is_open:
             self.joined.append(owner)
+        else:  # another thread has closed it meanwhile
+            leave_lane(owner, True)
+            queue._step = None
 
     def close(self) -> None:
         """Give back what the step has recorded, once the device is done with it. Does not block.
