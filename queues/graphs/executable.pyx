@@ -679,13 +679,13 @@ cdef class Sizes:
     cdef bint lasting  # False when not all sizes are known, or others write without forebay's knowledge
 
 
-cdef list works_with_scratch(object works):
-    """Return the launches with scratch, also those in lists."""
+cdef list works_with_scratch(object works, bint all_launches=False):
+    """Return the launches with scratch, or all, also those in lists."""
     cdef list found = []
     for work in works:
         if type(work) is ListWork:
-            found += works_with_scratch((<ListWork> work).works)
-        elif type(work) is KernelWork and (<KernelWork> work).scratch:
+            found += works_with_scratch((<ListWork> work).works, all_launches)
+        elif type(work) is KernelWork and (all_launches or (<KernelWork> work).scratch):
             found.append(work)
     return found
 
@@ -2104,6 +2104,9 @@ cdef class ExecutableGraph:
         works = [node.work for node in ordered]
         Accesses().add(works)
         hold_buffers(works)
+        for launch in works_with_scratch(works, all_launches=True):
+            if launch.kernel.closed:
+                raise ClosedError(f"kernel {launch.kernel.name!r} is closed")
         measures = any([work.measures for work in works])
         _before = tuple(self.works)
         self._check_open()

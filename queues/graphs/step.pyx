@@ -424,18 +424,15 @@ cdef Status open_lane(LaneOwner owner):
 
 cdef void drop_plans(Lane* lane) noexcept nogil:
     """Drop the plans of kernels that no entry has any more. The queue is locked."""
-    cdef bint used
-    cdef size_t i, j, kept = 0
-    for i in range(lane.plans.size()):
-        used = False
-        for j in range(lane.entries.size()):
-            used = used or lane.entries[j].plan == lane.plans[i]
-        if used:
-            lane.plans[kept] = lane.plans[i]
-            kept += 1
+    cdef vector[Plan*] used
+    for plan in lane.plans:
+        for entry in lane.entries:
+            if entry.plan == plan:
+                used.push_back(plan)
+                break
         else:
-            lane.dropped_plans.push_back(lane.plans[i])
-    lane.plans.resize(kept)
+            lane.dropped_plans.push_back(plan)
+    lane.plans.swap(used)
 
 
 cdef void leave_lane(LaneOwner owner, bint failed, uint64_t steps=0) noexcept:
