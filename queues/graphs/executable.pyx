@@ -2085,6 +2085,7 @@ cdef class ExecutableGraph:
             For what is no graph.
         """
         cdef Work work
+        cdef KernelWork launch
         cdef Py_ssize_t at
         self._check_open()
         if not isinstance(graph, AnyGraph):
@@ -2105,8 +2106,7 @@ cdef class ExecutableGraph:
         Accesses().add(works)
         hold_buffers(works)
         for launch in works_with_scratch(works, all_launches=True):
-            if launch.kernel.closed:
-                raise ClosedError(f"kernel {launch.kernel.name!r} is closed")
+            launch.kernel._check_open()
         measures = any([work.measures for work in works])
         _before = tuple(self.works)
         self._check_open()
