@@ -659,7 +659,9 @@ def check_same_shape(ordered: Sequence[Node], expected: Sequence[tuple[Any, ...]
         verbs = ("is of kind", "kind"), ("depends on nodes", "dependencies"), last
         for (verb, reason), other, own in zip(verbs, there, here, strict=True):
             if other != own:
-                raise GraphUpdateError(f"node {i} of the other graph {verb} {other}, here {own}", reason, ordered[i])
+                text = repr if reason == "kind" else str
+                raise GraphUpdateError(
+                    f"node {i} of the other graph {verb} {text(other)}, here {text(own)}", reason, ordered[i])
 
 
 # -- sizes of scratch
