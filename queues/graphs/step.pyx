@@ -27,7 +27,7 @@ from forebay.core.state cimport (
 )
 from forebay.core.state cimport OpenStep  # no-cython-lint: the class below that extends it does not count
 from forebay.core.usage cimport Moment, Usage, is_created
-from forebay.core.vector_clock cimport Clock, Epochs, completed_epoch, note_reached, submitted_epoch
+from forebay.core.vector_clock cimport Clock, completed_epoch, note_reached, submitted_epoch
 from forebay.lifetimes.deferred cimport collect_device, retire_after
 from forebay.queues.graphs.executable cimport (
     MOST_COPIES, Copy, Kept, Recorded, Recorder, Run, choose_copy, new_kept, submit_one, take_copies
@@ -181,6 +181,11 @@ cdef enum:
 # -- comparing
 
 
+cdef void note_argument(QueueState* queue, Entry* entry, size_t index, Usage* usage) noexcept nogil:
+    """Note which allocation the entry has now as this argument. The queue is locked, or no other thread has it."""
+    change_use(entry.uses[index], usage, queue.epochs, &entry.epoch, entry.plan.parameters[index].writes)
+
+
 cdef Status take_arguments(
     QueueState* queue, Entry* entry, const char* packed, uint64_t version, uint32_t* failed_at
 ) noexcept nogil:  # the queue is locked
@@ -212,7 +217,7 @@ cdef Status take_arguments(
             entry.changed_at[i] = version
             take_value(known, value, parameter.width)
             if parameter.kind == POINTER:
-                change_use(entry.uses[i], usage, queue.epochs, &entry.epoch, parameter.writes)
+                note_argument(queue, entry, i, usage)
         parameter += 1
     queue.counts.arg_bytes_set += bytes_set
     queue.counts.arg_bytes_skipped += entry.plan.argument_bytes - bytes_set
@@ -277,7 +282,6 @@ cdef Collecting collect(
 
 cdef void forget_entries(Lane* lane, size_t kept) noexcept nogil:
     """Drop the entries from `kept` on, and every run that has one of them. The queue is locked."""
-    cdef Epochs* queue = (<QueueState*> lane.recorder.owner).epochs
     cdef Entry* entry
     cdef size_t i, j
     if kept == lane.entries.size():
@@ -290,7 +294,7 @@ cdef void forget_entries(Lane* lane, size_t kept) noexcept nogil:
     for i in range(kept, lane.entries.size()):
         entry = lane.entries[i]
         for j in range(entry.uses.size()):
-            change_use(entry.uses[j], NULL, queue, &entry.epoch, entry.plan.parameters[j].writes)
+            note_argument(<QueueState*> lane.recorder.owner, entry, j, NULL)
         del entry
     lane.entries.resize(kept)
     fit_entries(lane)
@@ -359,7 +363,6 @@ cdef int submitted(
 
 cdef void add_entry(QueueState* queue, Lane* lane, Entry* entry) noexcept nogil:  # the queue is locked
     cdef const Parameter* parameter
-    cdef Usage* usage
     cdef size_t i
     if not lane.recording:
         lane.recording = True
@@ -367,8 +370,7 @@ cdef void add_entry(QueueState* queue, Lane* lane, Entry* entry) noexcept nogil:
     for i in range(entry.uses.size()):
         parameter = &entry.plan.parameters[i]
         if parameter.kind == POINTER:
-            usage = usage_of(<const PackedPointer*> (entry.values.data() + parameter.offset))
-            change_use(entry.uses[i], usage, queue.epochs, &entry.epoch, parameter.writes)
+            note_argument(queue, entry, i, usage_of(<const PackedPointer*> (entry.values.data() + parameter.offset)))
     if submitted_epoch(queue.epochs) != lane.last_seen + 1 and lane.at != 0:  # another command came in between
         lane.new_ends[lane.run_first] = lane.at
         lane.run_first = lane.at
@@ -550,8 +552,9 @@ cdef class Step:
     cdef readonly bint closed
     cdef bint is_open
     cdef void* thread
-    cdef dict owners  # LaneOwner by Queue; empty when the driver submits each launch at once
-    cdef list joined  # LaneOwners that take part this time
+    cdef LaneOwner own  # the queue's; None when the driver submits each launch at once
+    cdef dict owners  # LaneOwner by Queue, with the own one
+    cdef list joined  # LaneOwners that take part this time, beside the own one
     cdef object __weakref__
 
     def __init__(self, *args: Never, **kwargs: Never) -> None:
@@ -563,7 +566,7 @@ cdef class Step:
         step.queue = queue
         step.owners, step.joined = {}, []
         if can_collect(queue.state):
-            step.owners[queue] = new_lane(queue, queue.state)
+            step.own = step.owners[queue] = new_lane(queue, queue.state)
         return step
 
     def __dealloc__(self):
@@ -575,6 +578,7 @@ cdef class Step:
         for owner in tuple(self.owners.values()):
             leave_lane(owner, True)
             owner.queue = None
+        self.own = None
         self.owners = {}
         self.joined = []
         return 0
@@ -594,7 +598,7 @@ cdef class Step:
         cdef void* thread = PyThreadState_Get()
         cdef Status status = 0
         cdef Step other
-        cdef LaneOwner own = self.owners.get(self.queue)  # another thread may close the step while the GIL is away
+        cdef LaneOwner own = self.own  # another thread may close the step while the GIL is away
         if self.closed:
             raise ClosedError(f"this Step of {self.queue!r} is closed")
         self.queue._check_open()
@@ -614,7 +618,6 @@ cdef class Step:
                 if self.closed:
                     raise ClosedError(f"this Step of {self.queue!r} is closed")
                 self.queue._raise(status, "step")
-            self.joined.append(own)
         self.thread = thread
         self.is_open = True
         open_steps.append(self)
@@ -640,18 +643,23 @@ cdef class Step:
         cdef QueueState* state = self.queue.state
         cdef LaneOwner owner
         cdef LaneOwner refused = None
+        cdef LaneOwner own = self.own  # another thread may close the step while the GIL is away
         cdef Guard guard
         joined, self.joined = self.joined, []
         self.is_open = False
         open_steps.remove(self)
         open_step_count.fetch_sub(1)
-        if not joined:
+        if own is not None:
+            leave_lane(own, failed, 1)
+            if own.lane.refused != 0:
+                refused = own
+        else:
             with nogil:
                 guard.take(state.lock)
                 state.counts.steps += 1
                 guard.leave()
         for owner in joined:
-            leave_lane(owner, failed, owner is joined[0])
+            leave_lane(owner, failed)
             (<Queue> owner.queue)._step = None
             if owner.lane.refused != 0:
                 refused = owner
@@ -677,7 +685,7 @@ cdef class Step:
         """Let a queue take part that waits for one that does, or for an event that was recorded there at this epoch."""
         cdef LaneOwner owner
         if (
-            not self.joined or self.thread != PyThreadState_Get() or queue._step is not None
+            not self.is_open or self.own is None or self.thread != PyThreadState_Get() or queue._step is not None
             or queue.device._context is not self.queue.device._context or queue._capture is not None
             or not can_collect(queue.state)
         ):
