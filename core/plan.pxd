@@ -13,7 +13,7 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport CHANGED_POINTER, CHANGED_VALUE, Change, Driver, Memory, Status, element_of
 from forebay.core.ownership cimport Ref
 from forebay.core.vector_clock cimport Epochs, EpochsRef
-from forebay.core.usage cimport Moment, Usage
+from forebay.core.usage cimport Moment, Usage, pin, unpin
 
 
 cdef enum ParameterKind:
@@ -122,6 +122,23 @@ cdef Status set_changed_arguments(
     Plan* plan, const char* packed, const Moment* moment, uint64_t* bytes_set, uint64_t* bytes_skipped,
     uint32_t* failed_at
 ) noexcept nogil
+
+
+cdef inline void change_use(
+    Ref[Usage]& known, Usage* usage, Epochs* queue, const uint64_t* epoch, bint writes
+) noexcept nogil:
+    """Let an argument of a plan, or of a step's record, be memory with this usage, or with none. It is used up to
+    `epoch` of the queue; for no queue the caller notes the uses by itself.
+
+    It is retained, or its address could become another allocation's, which packed arguments would take for this one.
+    """
+    if known.get() == usage:
+        return
+    if queue != NULL and usage != NULL:
+        pin(usage, queue, epoch, writes)
+    if queue != NULL and known.get() != NULL:
+        unpin(known.get(), epoch, writes)
+    known = Ref[Usage].share(usage)
 
 
 cdef inline bint is_same_pointer(const PackedPointer* known, const PackedPointer* value) noexcept nogil:

@@ -4,10 +4,9 @@ from cpython.ref cimport Py_XDECREF
 from libc.stdint cimport uint32_t, uint64_t
 
 from forebay.core.driver cimport NOT_CREATED, WRONG_TYPE, Driver, Status
-from forebay.core.ownership cimport Ref
 from forebay.core.vector_clock cimport Epochs
 from forebay.core.process cimport is_forked
-from forebay.core.usage cimport Moment, Usage, is_created, pin, unpin
+from forebay.core.usage cimport Moment, Usage, is_created
 
 
 cdef Plan* new_plan(
@@ -38,7 +37,7 @@ cdef void delete_plan(Plan* plan) noexcept nogil:
         return  # it is the parent's
     plan.driver.destroy_kernel(plan.kernel)
     for i in range(plan.uses.size()):
-        forget_use(plan, i)
+        change_use(plan.uses[i], NULL, plan.queue, &plan.epoch, plan.parameters[i].writes)
     for i in range(plan.spills.size()):
         for k in range(plan.spills[i].staging.size()):
             if plan.spills[i].staging[k].event != NULL:
@@ -53,36 +52,15 @@ cdef void delete_plan(Plan* plan) noexcept nogil:
     del plan
 
 
-cdef void forget_use(Plan* plan, size_t index) noexcept nogil:
-    if plan.queue != NULL and plan.uses[index].get() != NULL:
-        unpin(plan.uses[index].get(), &plan.epoch, plan.parameters[index].writes)
-    plan.uses[index].clear()
-
-
 cdef void forget_queue(Plan* plan) noexcept nogil:
     """Forget the queue, and which arguments the kernel has. All its launches are done."""
     cdef size_t i
     for i in range(plan.uses.size()):
-        forget_use(plan, i)
+        change_use(plan.uses[i], NULL, plan.queue, &plan.epoch, plan.parameters[i].writes)
         plan.known[i] = 0
     plan.all_known = plan.uses.empty()
     plan.queue = NULL
     plan.epoch = 0
-
-
-cdef void change_use(Plan* plan, size_t index, Usage* uses) noexcept nogil:
-    """Note which allocation the kernel has now as this argument.
-
-    Every plan retains it, or its address could become another allocation's, which `values` would take for this one.
-    Graphs and steps note by themselves when it is used.
-    """
-    if plan.uses[index].get() == uses:
-        return
-    forget_use(plan, index)
-    if uses != NULL:
-        if plan.queue != NULL:
-            pin(uses, plan.queue, &plan.epoch, plan.parameters[index].writes)
-        plan.uses[index] = Ref[Usage].share(uses)
 
 
 cdef Status set_argument(Plan* plan, uint32_t index, const char* value) noexcept nogil:
@@ -142,6 +120,6 @@ cdef Status set_changed_arguments(
         plan.known[i] = 1
         bytes_set[0] += parameter.size
         if parameter.kind == POINTER:
-            change_use(plan, i, usage)
+            change_use(plan.uses[i], usage, plan.queue, &plan.epoch, parameter.writes)
     plan.all_known = True
     return 0

@@ -50,7 +50,7 @@ from forebay.core.errors import (
 from forebay.core.process import closed_error, end_calls, finished_before_exit, note_drivers, refuse_on_host_thread
 from forebay.queues import selection
 from forebay.queues.capture_rules import abandon_captures, refuse_synchronize, refuse_unsafe
-from forebay.queues.graphs.capture import Capturing
+from forebay.queues.graphs.capture import Capture
 from forebay.queues.graphs.graph import Graph
 from forebay.queues.graphs.step import Step
 from forebay.queues.host_functions import stop as stop_host_functions
@@ -390,9 +390,9 @@ cdef class Device:
                 take_over_plans(queue.state, idle.get())
         return unless_closed(self, queue)
 
-    def _capturing(self, queue: Queue, mode: str) -> Capturing:
+    def _capturing(self, queue: Queue, mode: str) -> Capture:
         """`Queue.capture`."""
-        return Capturing(queue, mode)
+        return Capture(queue, mode)
 
     def _new_step(self, queue: Queue) -> Step:
         """`Queue.step`."""

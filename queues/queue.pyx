@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
     from forebay.core.stats import Stats
     from forebay.events.event import IpcEvent
-    from forebay.queues.graphs.capture import Capture, Capturing
+    from forebay.queues.graphs.capture import Capture
     from forebay.queues.graphs.graph import Graph
     from forebay.queues.graphs.step import Step
     from forebay.queues.host_functions import Gate
@@ -537,7 +537,7 @@ cdef class Queue(AnyQueue):
 
     # -- capture
 
-    def capture(self, mode: str = "global") -> Capturing:
+    def capture(self, mode: str = "global") -> Capture:
         """Capture a graph: inside ``with queue.capture() as graph:`` commands become nodes of the graph and do not run.
 
         Launches, copies, fills, host functions and graph launches are captured. Records and waits become dependencies.

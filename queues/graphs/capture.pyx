@@ -4,7 +4,7 @@ A capture begins on one queue. Another queue joins by waiting for an event that 
 queue must wait for it again before the capture ends. No captured command reaches the driver.
 
 Compiled, because Python looks for signals between the lines of its functions: a Ctrl-C there would come before
-`Capturing` could end what it has begun.
+`Capture` could end what it has begun.
 """
 
 import itertools
@@ -22,7 +22,7 @@ from forebay.queues.capture_rules import active, check_mode, lock
 from forebay.queues.graphs.executable import (
     make_alloc, make_bound, make_copy, make_fill, make_free, make_host, make_kernel
 )
-from forebay.queues.graphs.graph import Graph
+from forebay.queues.graphs.graph import Graph, ancestors
 from forebay.queues.memory.shapes import StridedView, read_dtype, read_shape
 from forebay.queues.queue import set_capture
 
@@ -41,36 +41,23 @@ _ids = itertools.count(1)
 
 
 class Capture:
-    """A graph that is being made by capture, and the queues that make it.
+    """``with queue.capture() as graph:``, and the queues that make the graph."""
 
-    Attributes
-    ----------
-    id : int
-        A number that is unique among the captures of this process.
-    origin : Queue
-        The queue on which it began and must end. None once it has ended.
-    mode : "global", "thread_local" or "relaxed"
-    graph : Graph
-    invalid : str
-        Why the capture is invalid and can only be ended; empty while it is valid.
-    active : bool
-        True until the capture ends.
-    """
-
-    id: int
-    origin: Any
-    mode: str
-    thread: int
+    id: int  # unique among the captures of this process
+    origin: Any  # the queue on which it began and must end; None once it has ended
+    mode: str  # "global", "thread_local" or "relaxed"
+    thread: int  # that began it
     graph: Graph
-    invalid: str
-    active: bool
+    invalid: str  # why it can only be ended; empty while it is valid
+    active: bool  # until it ends
     _ends: dict[Queue, tuple[Node, ...]]  # the nodes that each queue's next command depends on
 
     def __init__(self, queue: Queue, mode: str) -> None:
+        check_mode(mode)
         self.id = next(_ids)
         self.origin = queue
         self.mode = mode
-        self.thread = threading.get_ident()
+        self.thread = 0
         self.invalid = ""
         self.active = False
         self._ends = {}
@@ -79,30 +66,49 @@ class Capture:
         if getattr(self, "active", False):
             self.abandon()
 
-    def begin(self) -> None:
-        """Begin, as described at `Queue.begin_capture`. After an error or a Ctrl-C it has not begun."""
+    def __enter__(self) -> Graph:
+        """Begin, as described at `Queue.capture`. After an error or a Ctrl-C it has not begun."""
+        queue = self.origin
+        if queue is None:
+            raise CaptureError("this capture has ended: call Queue.capture() for another one")
         try:
             with lock:
-                self._begin(self.origin)
+                self.thread = threading.get_ident()
+                queue._check_open()
+                if queue.is_null:
+                    raise CaptureUnsupportedError("the null queue cannot be captured")
+                if queue._capture is not None:
+                    raise CaptureError(f"{queue!r} is captured already")
+                if queue.adopted:
+                    raise NotSupportedError(f"{queue!r} gets commands that forebay does not see, and cannot capture")
+                if queue._step is not None:
+                    raise StepError(f"capture of {queue!r}: it is in an open step")
+                self.graph = Graph(queue.device, _made=True)
+                self.graph._captured = True
+                self.active = True
+                active.add(self)
+                self._join(queue, ())
         except BaseException:
             self.abandon()
             raise
+        return self.graph
 
-    def _begin(self, queue: Queue) -> None:
-        queue._check_open()
-        if queue.is_null:
-            raise CaptureUnsupportedError("the null queue cannot be captured")
-        if queue._capture is not None:
-            raise CaptureError(f"{queue!r} is captured already")
-        if queue.adopted:
-            raise NotSupportedError(f"{queue!r} gets commands that forebay does not see, and cannot capture")
-        if queue._step is not None:
-            raise StepError(f"capture of {queue!r}: it is in an open step")
-        self.graph = Graph(queue.device, _made=True)
-        self.graph._captured = True
-        self.active = True
-        active.add(self)
-        self._join(queue, ())
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End. An exception in the block discards the capture."""
+        if not self.active:
+            if kind is None:
+                self.check()
+            return
+        try:
+            if kind is None:
+                self.end(self.origin)
+            else:
+                self.discard()
+        except BaseException:
+            self.discard()
+            raise
 
     @property
     def status(self) -> str:
@@ -133,10 +139,11 @@ class Capture:
 
     # -- commands of the queues
 
-    # Another thread may end the capture at any time. A command that comes after its end must run instead.
+    # Another thread may end the capture at any time. A command that comes after its end must run instead: each of these
+    # returns False then, or None.
 
     def add(self, queue: Queue, work: Work) -> Node | None:
-        """Add a command of the queue. Returns None when the capture has ended."""
+        """Add a command of the queue."""
         with lock:
             if not self.active:
                 return None
@@ -148,29 +155,29 @@ class Capture:
         return node
 
     def launch(self, queue: Queue, kernel: Kernel, grid: Any, block: Any, arguments: tuple[Any, ...]) -> bool:
-        """Capture a launch. Returns False when the capture has ended."""
+        """Capture a launch."""
         return self.add(queue, make_kernel(queue.device, kernel, grid, block, arguments)) is not None
 
     def launch_bound(self, bound: BoundLaunch) -> bool:
-        """Capture a bound launch. Returns False when the capture has ended."""
+        """Capture a bound launch."""
         return self.add(bound.queue, make_bound(bound)) is not None
 
     def copy(self, queue: Queue, dst: Any, src: Any) -> bool:
-        """Capture a copy. Returns False when the capture has ended, and for strided memory, which a launch copies."""
+        """Capture a copy. Returns False for strided memory, which a launch copies."""
         if isinstance(dst, StridedView) or isinstance(src, StridedView):
             return False
         return self.add(queue, make_copy(self.graph.device, dst, src)) is not None
 
     def fill(self, queue: Queue, buffer: Any, value: Any) -> bool:
-        """Capture a fill. Returns False when the capture has ended."""
+        """Capture a fill."""
         return self.add(queue, make_fill(self.graph.device, buffer, value)) is not None
 
     def host(self, queue: Queue, function: Any) -> bool:
-        """Capture a host function. Returns False when the capture has ended."""
+        """Capture a host function."""
         return self.add(queue, make_host(function)) is not None
 
     def alloc(self, queue: Queue, shape: Any, dtype: Any) -> Buffer | None:
-        """Capture an allocation, which each launch of the graph hands out. Returns None when the capture has ended."""
+        """Capture an allocation, which each launch of the graph hands out."""
         with lock:
             if not self.active:
                 return None
@@ -182,11 +189,11 @@ class Capture:
         return None if self.add(queue, work) is None else work.buffer
 
     def free(self, queue: Queue, buffer: Any) -> bool:
-        """Capture a free. Returns False when the capture has ended."""
+        """Capture a free."""
         return self.add(queue, make_free(self.graph.device, buffer)) is not None
 
     def add_graph(self, queue: Queue, works: Sequence[Work], dependencies: Sequence[Sequence[int]]) -> bool:
-        """Capture all nodes of a graph that is launched on the queue. Returns False when the capture has ended."""
+        """Capture all nodes of a graph that is launched on the queue."""
         with lock:
             if not self.active:
                 return False
@@ -309,43 +316,5 @@ class Capture:
 
     def _unjoined(self) -> list[Queue]:
         """Return the queues with commands that the origin does not come after."""
-        reached: set[Node] = set()
-        left = list(self._ends[self.origin])
-        while left:
-            node = left.pop()
-            if node not in reached:
-                reached.add(node)
-                left.extend(node.dependencies)
+        reached = ancestors(self._ends[self.origin])
         return [queue for queue, ends in self._ends.items() if not reached.issuperset(ends)]
-
-
-class Capturing:
-    """``with queue.capture() as graph:`` begins and ends a capture. An exception in the block discards the capture."""
-
-    def __init__(self, queue: Queue, mode: str) -> None:
-        check_mode(mode)
-        self._queue = queue
-        self._mode = mode
-        self._capture = None
-
-    def __enter__(self) -> Graph:
-        self._capture = Capture(self._queue, self._mode)
-        self._capture.begin()
-        return self._capture.graph
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        capture, self._capture = self._capture, None
-        if not capture.active:
-            if kind is None:
-                capture.check()
-            return
-        try:
-            if kind is None:
-                capture.end(self._queue)
-            else:
-                capture.discard()
-        except BaseException:
-            capture.discard()
-            raise

@@ -7,7 +7,7 @@ knows the versions that it has, so it is changed in what came later, and in noth
 from libc.stdint cimport uint32_t, uint64_t
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport Change, Driver, RecordedCommand, Status
+from forebay.core.driver cimport Change, Driver, RecordedCommand, Status, Waits
 from forebay.core.ownership cimport Ref
 from forebay.core.plan cimport Plan, set_changed_arguments
 from forebay.core.state cimport DeviceState, Marker
@@ -33,6 +33,11 @@ cdef inline Status set_arguments(Recorded* launch, uint32_t* failed_at) noexcept
     return set_changed_arguments(launch.plan, launch.values.data(), NULL, &bytes_set, &bytes_skipped, failed_at)
 
 
+cdef Status submit_one(
+    const Driver* driver, void* handle, Recorded* recorded, Waits waits, uint32_t* failed_at
+) noexcept nogil
+
+
 cdef cppclass Copy:
     """A recording of a run. Where the driver minds, it is changed only while it does not run."""
     void* recording  # owned
@@ -47,6 +52,7 @@ cdef cppclass Run:
     size_t first, end
     vector[Copy*] copies
     size_t current  # the one that was replayed last
+    bint changeable  # they are recorded so that they can be changed
 
 
 cdef enum:
@@ -60,7 +66,6 @@ cdef cppclass Recorder:
     Recorded** commands
     const uint64_t* versions  # by command
     const vector[uint32_t]* after  # by command: those that it comes after; NULL: each follows the last
-    bint changeable
     bint (*may_run)(void* owner, Copy* copy) noexcept nogil  # asked of the current copy first
     void* owner
     vector[Change] changes

@@ -1,32 +1,30 @@
 """Executable graphs, which `Graph.instantiate` makes and queues launch.
 
-An executable has works and, made from them, what is `Prepared` for launches. A change replaces the work of a node, or
-writes into it where nothing else has it (`own`), and notes which node that is. The next launch takes over what has
-changed: no Python code runs between its look at the version and the last value that it takes. What is prepared is
-changed only while no thread launches it; else it is prepared anew. So a launch is not disturbed when another thread
-changes or closes the executable, and never waits for it.
+An executable has works and, made from them, what is `Prepared` for launches. A change replaces the work of a node, and
+writes its arguments into what is prepared, as long as that is possible and no thread launches it (`change`). The next
+launch chooses recordings for what has changed (`renew`), or prepares the works anew. So a launch is not disturbed when
+another thread changes or closes the executable, and never waits for it.
 """
 
 import math
 import threading
-from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 import numpy as np
 
 cimport cython
 from cpython.buffer cimport PyBuffer_Release
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcmp
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
     CHANGED_GROUPS, COPY_COMMAND, FILL_COMMAND, FOR_DEVICE, FOR_HOST, HOST_MEMORY, LAUNCH_COMMAND, NOT_NOW, Change,
-    Driver, Geometry, Memory, RecordedCommand, Status, Waits, no_waits
+    Driver, Geometry, RecordedCommand, Status, Waits, no_waits
 )
 from forebay.core.ownership cimport Guard, Lock, Ref
 from forebay.core.plan cimport (
@@ -74,7 +72,7 @@ from forebay.queues.memory.shapes import read_dtype, read_shape
 from forebay.queues.memory.transfers import check_ends, check_overlap, fill_pattern, pin_view
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
     from numpy.typing import DTypeLike
     from typing_extensions import Buffer as HostBuffer, Never, Self
@@ -83,7 +81,7 @@ if TYPE_CHECKING:
     from forebay.queues.memory.shapes import Grid, ShapeLike
 
 
-# -- what nodes do: checked and packed; immutable, unless `own`
+# -- what nodes do: checked and packed, and immutable
 #
 # A work owns copies of its packed arguments, its bytes by value and its fill pattern, and references to everything else
 # it uses. It only points to host memory, as in HIP: that memory is read and written when the graph runs. It has no
@@ -93,49 +91,18 @@ if TYPE_CHECKING:
 cdef extern from "Python.h":
     ctypedef struct PyTupleObject:
         PyObject** ob_item
-    ctypedef struct PyListObject:
-        PyObject** ob_item
-
-
-cdef enum:
-    FEW_BYTES = 128  # of packed arguments
-
-
-cdef cppclass PackedBlock:
-    """The packed arguments of a launch. Few are in the object itself, which a change of a node may make."""
-    size_t count
-    char few[FEW_BYTES]
-    vector[char] many
-
-
-cdef inline char* packed_bytes(PackedBlock* block) noexcept nogil:
-    return &block.few[0] if block.count <= FEW_BYTES else block.many.data()
-
-
-cdef inline char* resize_packed(PackedBlock* block, size_t size) noexcept nogil:
-    block.count = size
-    if size > FEW_BYTES:
-        block.many.resize(size)
-    return packed_bytes(block)
 
 
 cdef class Work:
-    """The work of a node. Made by the methods of `Graph` and by capture, and immutable then; `KernelWork.own` is not.
+    """The work of a node. Made by the methods of `Graph` and by capture, and immutable."""
 
-    Attributes
-    ----------
-    kind : "kernel", "copy", "fill", "host", "empty", "alloc", "free" or "graph"
-    buffers : tuple of Buffer
-        All the buffers that it uses.
-    writes : tuple of Buffer
-        The buffers that it may write to.
-    """
-
-    cdef readonly str kind
+    cdef readonly str kind  # "kernel", "copy", "fill", "host", "empty", "alloc", "free" or "graph"
     cdef readonly bint follows  # it follows pointers in memory, so it may write anywhere
-    cdef readonly tuple buffers
-    cdef readonly tuple writes
-    cdef bint has_scratch
+    cdef readonly tuple buffers  # all that it uses
+    cdef readonly tuple writes  # those that it may write to
+    cdef RecordedCommand command  # of a kernel, copy or fill; without the kernel object
+    cdef bint acts  # it submits something
+    cdef bint by_host  # a part of it is done by the host thread
     cdef bint measures  # it has scratch whose size is read from buffers
     cdef object __weakref__
 
@@ -151,9 +118,7 @@ cdef class KernelWork(Work):
 
     cdef readonly Kernel kernel
     cdef readonly tuple arguments
-    cdef Geometry geometry
-    cdef PackedBlock packed  # as `pack_arguments` lays them out, without scratch
-    cdef bint own  # of one executable, whose `set_kernel` may change the scalars and the geometry of a plain launch
+    cdef bytes packed  # arguments as `pack_arguments` lays them out, without scratch
     cdef list by_value  # (index of the parameter, bytes); None without any
     cdef tuple scratch  # (index of the parameter, Size) of each
     cdef dict scalars  # what the sizes are computed from: values of scalar arguments, by leaf; None without scratch
@@ -163,11 +128,11 @@ cdef class KernelWork(Work):
 
     @property
     def grid(self) -> tuple[int, ...]:
-        return tuple([self.geometry.groups[i] for i in range(self.geometry.dimensions)])
+        return tuple([self.command.geometry.groups[i] for i in range(self.command.geometry.dimensions)])
 
     @property
     def block(self) -> tuple[int, ...]:
-        return tuple([self.geometry.block[i] for i in range(self.geometry.dimensions)])
+        return tuple([self.command.geometry.block[i] for i in range(self.command.geometry.dimensions)])
 
     def __repr__(self) -> str:
         return f"{self.kernel.name}[{self.grid}, {self.block}]"
@@ -179,18 +144,13 @@ cdef class CopyWork(Work):
     cdef readonly object dst
     cdef readonly object src
     cdef readonly size_t nbytes
-    cdef Memory to
-    cdef Memory source
     cdef object host  # a view of the host memory, which keeps it where it is; None between buffers
-    cdef bint pageable
 
     dst: Buffer | HostBuffer
     src: Buffer | HostBuffer
 
     def __repr__(self) -> str:
-        to = "host" if self.to.kind & HOST_MEMORY else "device"
-        source = "host" if self.source.kind & HOST_MEMORY else "device"
-        return f"copy {self.nbytes} bytes, {source} to {to}"
+        return f"copy {self.nbytes} bytes, {direction_of(self)}"
 
 
 cdef class FillWork(Work):
@@ -199,7 +159,6 @@ cdef class FillWork(Work):
     cdef readonly object buffer
     cdef readonly object value
     cdef readonly bytes pattern
-    cdef Memory to
 
     buffer: Buffer
     value: Any
@@ -232,21 +191,14 @@ cdef class MemoryWork(Work):
 
 
 cdef class ListWork(Work):
-    """`works` one after the other: the rows of a copy or fill, or all of a graph."""
+    """`works` one after the other: the rows of a copy or fill, all of a graph, or none, for others to depend on."""
 
     cdef readonly tuple works
 
     works: tuple[Work, ...]
 
     def __repr__(self) -> str:
-        return f"{self.kind} of {len(self.works)}"
-
-
-cdef class EmptyWork(Work):
-    """No work: a point that other nodes depend on."""
-
-    def __repr__(self) -> str:
-        return "empty"
+        return self.kind if self.kind == "empty" else f"{self.kind} of {len(self.works)}"
 
 
 def make_kernel(device: Device, kernel: Kernel, grid: Grid, block: Grid, tuple arguments) -> KernelWork:
@@ -260,17 +212,12 @@ def make_kernel(device: Device, kernel: Kernel, grid: Grid, block: Grid, tuple a
 cdef KernelWork kernel_work(
     object device, object launched, object grid, object block, tuple given, KernelWork before
 ):
-    """As `make_kernel`. `before`, or None, is the work of the node so far. If that is `own`, and has the same Buffers,
-    it becomes what is asked for.
-    """
+    """As `make_kernel`. `before`, or None, is the work of the node so far."""
     cdef KernelWork work
     cdef Kernel kernel
     cdef PyObject** arguments
-    cdef PackedBlock block_of_bytes
     cdef char* packed
-    cdef Geometry geometry
     cdef Views views
-    cdef list by_value = None
     cdef Py_ssize_t i
     if type(launched) is not Kernel:
         raise ArgumentTypeError(f"a launch needs a Kernel, not {type(launched).__name__}")
@@ -286,8 +233,9 @@ cdef KernelWork kernel_work(
         check_count(kernel, len(given))
         left = iter(given)
         given = tuple([null if kernel.left_out[i] else next(left) for i in range(kernel.count)])
+    work = new_kernel_work(kernel)
     arguments = (<PyTupleObject*> given).ob_item
-    packed = resize_packed(&block_of_bytes, kernel.packed_size)
+    packed = PyBytes_AS_STRING(work.packed)
     pack_arguments(kernel, arguments, len(given), packed, &views)
     try:
         check_elements(kernel, packed)
@@ -297,42 +245,37 @@ cdef KernelWork kernel_work(
                 "pass Buffers (Device.array, Device.as_buffer), or by_value(array)")
         if not has_geometry(kernel, grid, block):
             grid, block = plain_extents(kernel, "grid", grid), plain_extents(kernel, "block", block)
-        geometry = read_geometry(kernel, grid, block)[0]
+        work.command.geometry = read_geometry(kernel, grid, block)[0]
         if views.unusual & HAS_BYTES:
-            by_value = spilled_bytes(kernel, packed)
+            work.by_value = spilled_bytes(kernel, packed)
     finally:
         release_views(&views)
-    if before is not None and (by_value or before.by_value or not has_same_buffers(given, before.arguments)):
-        before = None
-    if before is not None and before.own and not kernel.scratch_sizes and not kernel.follows:
-        work = before
-        work.arguments = given  # the caller keeps those of before: dropping them may run any code
-    else:
-        work = KernelWork.__new__(KernelWork)
-        work.kind = "kernel"
-        work.kernel = kernel
+    if kernel.scratch_sizes:
         work.scratch = kernel.scratch_sizes
-        work.has_scratch = bool(work.scratch)
-        work.by_value = by_value
-        if work.scratch:
-            work.scalars, work.measured = read_leaves(kernel, work.scratch, arguments)
-            work.measures = bool(work.measured)
-            if not work.measures:
-                sizes_of(kernel, work.scratch, work.scalars)  # which raises errors
-        note_arguments(work, given, before)
-    work.geometry = geometry
-    memcpy(resize_packed(&work.packed, kernel.packed_size), packed, kernel.packed_size)
+        work.scalars, work.measured = read_leaves(kernel, work.scratch, arguments)
+        work.measures = bool(work.measured)
+        if not work.measures:
+            sizes_of(kernel, work.scratch, work.scalars)  # which raises errors
+    note_arguments(work, given, before)
+    return work
+
+
+cdef KernelWork new_kernel_work(Kernel kernel):
+    cdef KernelWork work = KernelWork.__new__(KernelWork)
+    work.kind = "kernel"
+    work.command.kind = LAUNCH_COMMAND
+    work.kernel = kernel
+    work.scratch = ()
+    work.acts = True
+    work.packed = PyBytes_FromStringAndSize(NULL, kernel.packed_size)  # for the caller to fill in
     return work
 
 
 def make_bound(BoundLaunch bound) -> KernelWork:
     """Make the work of a bound launch, which is already checked and packed."""
-    cdef KernelWork work = KernelWork.__new__(KernelWork)
-    work.kind = "kernel"
-    work.kernel = bound.kernel
-    work.scratch = ()
-    memcpy(resize_packed(&work.packed, bound.plan.values.size()), bound.plan.values.data(), bound.plan.values.size())
-    work.geometry = bound.geometry
+    cdef KernelWork work = new_kernel_work(bound.kernel)
+    work.packed = PyBytes_FromStringAndSize(bound.plan.values.data(), bound.plan.values.size())
+    work.command.geometry = bound.geometry
     work.by_value = bound.by_value
     note_arguments(work, bound.arguments, None)
     return work
@@ -351,15 +294,13 @@ cdef bint has_same_buffers(tuple given, tuple before):
 
 cdef void note_arguments(KernelWork work, tuple given, KernelWork before):
     """Note the arguments, with copies of bytes by value, and which buffers they are: those of `before`, if any."""
-    work.follows = work.kernel.follows
-    if before is not None:
-        work.arguments = given
+    work.arguments, work.follows = given, work.kernel.follows
+    if before is not None and not (work.by_value or before.by_value) and has_same_buffers(given, before.arguments):
         work.buffers, work.writes = before.buffers, before.writes
         return
     if work.by_value:
         copies = dict(work.by_value)
-        given = tuple([copies.get(i, argument) for i, argument in enumerate(given)])
-    work.arguments = given
+        work.arguments = tuple([copies.get(i, argument) for i, argument in enumerate(given)])
     work.buffers = tuple([argument for argument in work.arguments if type(argument) is Buffer])
     written = [work.arguments[work.kernel.written[i]] for i in range(work.kernel.written.size())]
     work.writes = tuple([argument for argument in written if type(argument) is Buffer])
@@ -376,9 +317,10 @@ cdef int check_buffer(object device, Buffer buffer, str what) except -1:
 def make_copy(device: Device, dst: Buffer | HostBuffer, src: Buffer | HostBuffer) -> CopyWork:
     """Make the work of ``queue.copy(dst, src)``. Host memory is accessed only when the graph runs."""
     cdef CopyWork work = CopyWork.__new__(CopyWork)
+    cdef RecordedCommand* command = &work.command
     cdef Py_buffer view
-    cdef bint writable = isinstance(src, Buffer)
-    if not isinstance(dst, Buffer) and not writable:
+    cdef bint download = isinstance(src, Buffer)
+    if not isinstance(dst, Buffer) and not download:
         raise ArgumentTypeError(
             f"copy(dst, src) needs at least one Buffer, not {type(dst).__name__} and {type(src).__name__}")
     for what, each in (("dst", dst), ("src", src)):
@@ -388,31 +330,35 @@ def make_copy(device: Device, dst: Buffer | HostBuffer, src: Buffer | HostBuffer
             check_buffer(device, each, what)
     work.kind = "copy"
     work.dst, work.src = dst, src
-    if isinstance(dst, Buffer) and writable:
+    work.buffers = tuple([each for each in (dst, src) if isinstance(each, Buffer)])
+    work.writes = (dst,) if isinstance(dst, Buffer) else ()
+    work.nbytes = (src if download else dst).nbytes
+    work.acts = work.nbytes != 0
+    command.kind, command.nbytes = COPY_COMMAND, work.nbytes
+    if len(work.buffers) == 2:
         check_ends(dst, (<Buffer> dst).nbytes, src, (<Buffer> src).nbytes)
         check_overlap(dst, src)
-        work.to, work.source = (<Buffer> dst).memory, (<Buffer> src).memory
-        work.buffers, work.writes = (dst, src), (dst,)
+        command.to, command.source = (<Buffer> dst).memory, (<Buffer> src).memory
+        return work
+    host = open_end(dst if download else src, download, src if download else dst, &view)
+    try:
+        work.by_host = not device._is_pinned(<uintptr_t> view.buf, view.len) and not (
+            device.driver.takes_pageable if download else device.driver.reads_pageable_late)
+        work.host = pin_view(host)
+        command.to = command.source = host_memory(view.buf)
+    finally:
+        PyBuffer_Release(&view)
+    if download:
+        command.source = (<Buffer> src).memory
     else:
-        host = open_end(dst if writable else src, writable, src if writable else dst, &view)
-        try:
-            work.pageable = not device._is_pinned(<uintptr_t> view.buf, view.len)
-            work.host = pin_view(host)
-            if writable:
-                work.to, work.source = host_memory(view.buf), (<Buffer> src).memory
-                work.buffers, work.writes = (src,), ()
-            else:
-                work.to, work.source = (<Buffer> dst).memory, host_memory(view.buf)
-                work.buffers = work.writes = (dst,)
-        finally:
-            PyBuffer_Release(&view)
-    work.nbytes = (src if writable else dst).nbytes
+        command.to = (<Buffer> dst).memory
     return work
 
 
 def make_fill(device: Device, buffer: Buffer, value: Any) -> FillWork:
     """Make the work of ``queue.fill(buffer, value)``."""
     cdef FillWork work = FillWork.__new__(FillWork)
+    cdef RecordedCommand* command = &work.command
     if not isinstance(buffer, Buffer):
         raise ArgumentTypeError(f"fill() needs a Buffer, not {type(buffer).__name__}")
     check_buffer(device, buffer, "buf")
@@ -420,8 +366,11 @@ def make_fill(device: Device, buffer: Buffer, value: Any) -> FillWork:
     work.buffer = buffer
     work.value = value
     work.pattern = fill_pattern(buffer, value)
-    work.to = (<Buffer> buffer).memory
     work.buffers = work.writes = (buffer,)
+    work.acts = (<Buffer> buffer).nbytes != 0
+    command.kind, command.to, command.nbytes = FILL_COMMAND, (<Buffer> buffer).memory, (<Buffer> buffer).nbytes
+    command.pattern = work.pattern
+    command.pattern_size = len(work.pattern)
     return work
 
 
@@ -433,6 +382,7 @@ def make_host(function: Callable[[], object]) -> HostWork:
     work.kind = "host"
     work.function = function
     work.buffers = work.writes = ()
+    work.acts = work.by_host = True
     return work
 
 
@@ -444,31 +394,24 @@ def make_list(str kind, works: Iterable[Work]) -> ListWork:
     work.works = tuple(works)
     work.buffers = tuple(dict.fromkeys([buffer for each in work.works for buffer in each.buffers]))
     work.writes = tuple(dict.fromkeys([buffer for each in work.works for buffer in each.writes]))
-    work.follows = any([each.follows for each in work.works])
-    work.has_scratch = any([each.has_scratch for each in work.works])
-    work.measures = any([each.measures for each in work.works])
+    for each in work.works:
+        work.follows |= each.follows
+        work.measures |= each.measures
+        work.acts |= each.acts
+        work.by_host |= each.by_host
     return work
 
 
-def make_empty() -> EmptyWork:
-    """Make a work that does nothing."""
-    cdef EmptyWork work = EmptyWork.__new__(EmptyWork)
-    work.kind = "empty"
-    work.buffers = work.writes = ()
-    return work
+def make_empty() -> ListWork:
+    """Make a work that does nothing: a point that other nodes depend on."""
+    return make_list("empty", ())
 
 
-def make_alloc(device: Device, shape: ShapeLike, dtype: DTypeLike, freed: Reserved | None = None) -> MemoryWork:
-    """Make the work of ``queue.alloc(shape, dtype)``.
-
-    Parameters
-    ----------
-    freed : Reserved, optional
-        Memory that was freed earlier and is used again; without it the work gets memory of its own.
-    """
+def make_alloc(device: Device, shape: ShapeLike, dtype: DTypeLike, freed: GraphMemory | None = None) -> MemoryWork:
+    """Make the work of ``queue.alloc(shape, dtype)``, in what was freed earlier, or in memory of its own."""
     shape, dtype = read_shape(shape), read_dtype(dtype)
     nbytes = math.prod(shape) * dtype.itemsize
-    memory = GraphMemory(Reserved(device, nbytes) if freed is None else freed, nbytes)
+    memory = GraphMemory(device, nbytes, freed)
     work = memory_work("alloc", device.pool._buffer_on(device, memory, shape, dtype))
     memory.work = ref(work)
     return work
@@ -507,47 +450,26 @@ _figures: WeakKeyDictionary[Device, Figures] = WeakKeyDictionary()
 
 
 class Figures:
-    """The device memory that the graphs of a device use, in bytes.
+    """The device memory that the graphs of a device use, in bytes, and its peaks."""
 
-    Attributes
-    ----------
-    used_high, reserved_high : int
-        The peaks of `used` and `reserved`. `used_high` includes memory that graphs free themselves.
-    """
-
-    used_high: int
+    used_high: int  # with memory that graphs free themselves
     reserved_high: int
 
     def __init__(self) -> None:
-        self._used = self._reserved = self.used_high = self.reserved_high = 0
-        self._gone = deque()  # (used, reserved) that destructors gave back
-
-    def _settle(self) -> None:
-        while self._gone:
-            used, reserved = self._gone.popleft()
-            self._used -= used
-            self._reserved -= reserved
+        self.used_high = self.reserved_high = 0
+        self._memories: WeakSet[GraphMemory] = WeakSet()
 
     @property
     def used(self) -> int:
         """Bytes that launches have handed out and that are not freed."""
         with memory_lock:
-            self._settle()
-            return self._used
+            return sum([memory.nbytes for memory in self._memories if memory.live])
 
     @property
     def reserved(self) -> int:
         """Bytes that were allocated from the driver and not given back."""
         with memory_lock:
-            self._settle()
-            return self._reserved
-
-    def reserve(self, nbytes: int) -> None:
-        """Count bytes that the driver has allocated."""
-        with memory_lock:
-            self._settle()
-            self._reserved += nbytes
-            self.reserved_high = max(self.reserved_high, self._reserved)
+            return sum({id(memory.memory): memory.reserved for memory in self._memories}.values())
 
     def reset(self, name: str) -> None:
         """Reset a peak, "used_high" or "reserved_high", to the current figure."""
@@ -559,64 +481,33 @@ def figures_of(device: Device) -> Figures:
     return _figures.setdefault(device, Figures())
 
 
-class Reserved:
-    """The driver's memory object, and its share of the figures."""
-
-    nbytes: int
-    figures: Figures
-
-    def __init__(self, device: Device, nbytes: int) -> None:
-        self.memory = device._allocate(nbytes, "device")
-        self.nbytes = nbytes
-        self.figures = figures_of(device)
-        self.figures.reserve(nbytes)
-
-    def __del__(self) -> None:
-        if hasattr(self, "figures"):
-            self.figures._gone.append((0, self.nbytes))  # the collector may run this: only append to a deque
-
-
 class GraphMemory(Unpooled):
-    """Stands for the driver's memory object in a Buffer of an allocation node.
+    """Stands for the driver's memory, or a part of it, in a Buffer of an allocation node."""
 
-    Attributes
-    ----------
-    inner : bool
-        Whether its graph frees it, so that no other code can.
-    live : bool
-        Whether a launch has handed it out and it was not freed since. Always False for inner memory.
-    freed_at : tuple of int
-        Id of the queue, and epoch, at which it was last freed. Its next use comes after that point.
-    work : weakref
-        The work of the allocation node.
-    """
-
-    reserved: Reserved
+    memory: OwnedMemory  # the driver's
+    reserved: int  # its bytes, of which this may be a part
+    figures: Figures
     handle: int
     address: int
     nbytes: int
-    inner: bool
-    live: bool
-    freed_at: tuple[int, int]
-    work: Callable[[], Work | None]
+    inner: bool  # its graph frees it, so that no other code can
+    live: bool  # a launch has handed it out, and it was not freed since; never if it is inner
+    freed_at: tuple[int, int]  # id of the queue, and epoch, of the last free: its next use comes after that
+    work: Callable[[], Work | None]  # a weak reference to the work of the allocation node
 
-    def __init__(self, reserved: Reserved, nbytes: int) -> None:
-        self.reserved = reserved
-        self.handle = reserved.memory.native.handle
-        self.address = reserved.memory.native.address
+    def __init__(self, device: Device, nbytes: int, freed: GraphMemory | None) -> None:
+        self.memory = device._allocate(nbytes, "device") if freed is None else freed.memory
+        self.reserved = nbytes if freed is None else freed.reserved
+        self.figures = figures_of(device)
+        self.handle = self.memory.native.handle
+        self.address = self.memory.native.address
         self.nbytes = nbytes
         self.inner = self.live = False
         self.freed_at = (0, 0)
         self.work = lambda: None
-
-    def __del__(self) -> None:
-        if self.live:
-            self.reserved.figures._gone.append((self.nbytes, 0))
-
-    def set_live(self, live: bool) -> None:
-        """Hand the memory out, or take it back."""
-        self.reserved.figures._used += self.nbytes * (live - self.live)
-        self.live = live
+        with memory_lock:
+            self.figures._memories.add(self)
+            self.figures.reserved_high = max(self.figures.reserved_high, self.figures.reserved)
 
     def check_live(self) -> None:
         """Raise InvalidArgumentError when there is nothing to free: before the first launch, or after a free."""
@@ -629,7 +520,7 @@ class GraphMemory(Unpooled):
         """Take the memory back at this epoch of this queue."""
         with memory_lock:
             self.check_live()
-            self.set_live(False)
+            self.live = False
             self.freed_at = (queue, epoch)
 
 
@@ -640,27 +531,20 @@ def graph_memory_of(Buffer buffer) -> GraphMemory | None:
 
 
 class Lifetimes:
-    """The graph memory that a launch hands out and takes back. `nodes` and `works` are in the order in which they run;
-    with `auto_free` a launch takes back what the previous one handed out.
-
-    Raises
-    ------
-    InvalidArgumentError
-        When a node uses memory before it is allocated or after it is freed.
+    """The graph memory that a launch hands out and takes back. `nodes` and `works` are in the order in which they run.
+    With `auto_free` a launch takes back what the previous one handed out.
     """
 
     def __init__(self, nodes: Sequence[Node], works: Sequence[Work], auto_free: bool) -> None:
         self.auto_free = auto_free
-        self.made = list(_memories(works, "alloc"))
+        self.made = [work.memory for work in works if work.kind == "alloc"]
         self.handed_out = [memory for memory in self.made if not memory.inner]
-        self.taken = [memory for memory in _memories(works, "free") if memory not in self.made]
+        self.taken = [work.memory for work in works if work.kind == "free" and work.memory not in self.made]
         self.peak = used = 0
         ours = {*self.made, *self.taken}
         there = set(self.taken)
         for node, work in zip(nodes, works, strict=True):
-            for memory in {graph_memory_of(buffer) for buffer in work.buffers}:
-                if memory is None or memory not in ours:
-                    continue
+            for memory in ours.intersection(map(graph_memory_of, work.buffers)):
                 if work.kind == "alloc":
                     there.add(memory)
                     used += memory.nbytes
@@ -679,13 +563,7 @@ class Lifetimes:
         return list({memory.freed_at for memory in self.made} - {(0, 0)})
 
     def begin(self) -> list[tuple[GraphMemory, bool]]:
-        """Hand memory out and take memory back, and return the state that `undo` needs.
-
-        Raises
-        ------
-        InvalidArgumentError
-            When memory to hand out was not freed since the last launch, or memory to free is not allocated.
-        """
+        """Hand memory out and take memory back, if that is possible now. Returns the state before, for `set_live`."""
         with memory_lock:
             for memory in self.handed_out:
                 if memory.live and not self.auto_free:
@@ -696,33 +574,23 @@ class Lifetimes:
             for memory in self.taken:
                 memory.check_live()
             before = [(memory, memory.live) for memory in (*self.handed_out, *self.taken)]
-            for memory in self.handed_out:
-                memory.set_live(False)
+            self.set_live([(memory, False) for memory in self.handed_out])
             if self.made:
-                figures = self.made[0].reserved.figures
+                figures = self.made[0].figures
                 figures.used_high = max(figures.used_high, figures.used + self.peak)
-            for memory in self.handed_out:
-                memory.set_live(True)
-            for memory in self.taken:
-                memory.set_live(False)
+            self.set_live([(memory, memory in self.handed_out) for memory, _ in before])
         return before
 
-    def undo(self, before: list[tuple[GraphMemory, bool]]) -> None:
-        """Restore the state before `begin`, because nothing was launched."""
+    def set_live(self, states: list[tuple[GraphMemory, bool]]) -> None:
+        """Set which memory is handed out: to what it was before `begin`, if nothing was launched."""
         with memory_lock:
-            for memory, live in before:
-                memory.set_live(live)
+            for memory, live in states:
+                memory.live = live
 
     def end(self, queue: int, epoch: int) -> None:
         """Note that the launch was submitted, up to this epoch of this queue."""
         for memory in self.taken:
             memory.freed_at = (queue, epoch)
-
-
-def _memories(works: Sequence[Work], kind: str) -> Iterator[GraphMemory]:
-    for work in works:
-        if work.kind == kind:
-            yield work.memory
 
 
 # -- for the checker of races
@@ -734,19 +602,17 @@ cdef int add_uses(Work work, DeviceState* device, Announcement uses) except -1:
     if type(work) is KernelWork:
         launched = work
         return add_launch(
-            launched.kernel, (<PyTupleObject*> launched.arguments).ob_item, packed_bytes(&launched.packed),
-            &launched.geometry, uses)
-    if type(work) is CopyWork:
-        copied = work
-        add_use(copied.src if isinstance(copied.src, Buffer) else copied.host, False, "copy", device, uses, uses)
-        return add_use(copied.dst if isinstance(copied.dst, Buffer) else copied.host, True, "copy", device, uses, uses)
-    if type(work) is FillWork:
-        return add_use((<FillWork> work).buffer, True, "fill", device, uses, uses)
-    if type(work) is MemoryWork:
-        return add_use((<MemoryWork> work).buffer, True, work.kind, device, uses, uses)
+            launched.kernel, (<PyTupleObject*> launched.arguments).ob_item, PyBytes_AS_STRING(launched.packed),
+            &launched.command.geometry, uses)
     if type(work) is ListWork:
         for each in (<ListWork> work).works:
             add_uses(each, device, uses)
+    elif type(work) is CopyWork:
+        copied = work
+        for end, writes in ((copied.src, False), (copied.dst, True)):
+            add_use(end if isinstance(end, Buffer) else copied.host, writes, "copy", device, uses, uses)
+    elif work.buffers:
+        add_use(work.buffers[0], True, work.kind, device, uses, uses)
     return 0
 
 
@@ -784,30 +650,18 @@ def direction_of(work: Any) -> Any:
 
 
 def check_same_shape(ordered: Sequence[Node], expected: Sequence[tuple[Any, ...]]) -> None:
-    """Check that nodes, in their serial order, have the shape of an executable.
-
-    Raises
-    ------
-    GraphUpdateError
-        When they do not; it says in what they differ.
-    """
+    """Raise GraphUpdateError when nodes, in their serial order, do not have the shape of an executable."""
     shape = shape_of(ordered)
     if len(shape) != len(expected):
         raise GraphUpdateError(f"the other graph has {len(shape)} nodes, this one {len(expected)}", "nodes")
     for i, (there, here) in enumerate(zip(shape, expected, strict=True)):
-        if there[0] != here[0]:
-            raise GraphUpdateError(
-                f"node {i} of the other graph is of kind {there[0]!r}, here {here[0]!r}", "kind", ordered[i]
-            )
-        if there[1] != here[1]:
-            raise GraphUpdateError(
-                f"node {i} of the other graph depends on nodes {there[1]}, here on {here[1]}",
-                "dependencies",
-                ordered[i],
-            )
-        if there[2] != here[2]:
-            does, reason = ("copies", "direction") if there[0] == "copy" else ("does", "nodes")
-            raise GraphUpdateError(f"node {i} of the other graph {does} {there[2]}, here {here[2]}", reason, ordered[i])
+        last = ("copies", "direction") if there[0] == "copy" else ("does", "nodes")
+        verbs = ("is of kind", "kind"), ("depends on nodes", "dependencies"), last
+        for (verb, reason), other, own in zip(verbs, there, here, strict=True):
+            if other != own:
+                text = repr if reason == "kind" else str
+                raise GraphUpdateError(
+                    f"node {i} of the other graph {verb} {text(other)}, here {text(own)}", reason, ordered[i])
 
 
 # -- sizes of scratch
@@ -827,41 +681,35 @@ cdef class Sizes:
     cdef bint lasting  # False when not all sizes are known, or others write without forebay's knowledge
 
 
-cdef inline object id_of(Buffer buffer):
-    return <uintptr_t> buffer.allocation.usage
-
-
-cdef list works_with_scratch(object works):
-    """Return the launches with scratch, also those in lists."""
+cdef list works_with_scratch(object works, bint all_launches=False):
+    """Return the launches with scratch, or all, also those in lists."""
     cdef list found = []
     for work in works:
         if type(work) is ListWork:
-            found += works_with_scratch((<ListWork> work).works)
-        elif type(work) is KernelWork and (<KernelWork> work).scratch:
+            found += works_with_scratch((<ListWork> work).works, all_launches)
+        elif type(work) is KernelWork and (all_launches or (<KernelWork> work).scratch):
             found.append(work)
     return found
 
 
-cdef Sizes read_sizes(object queue, QueueState* state, object works, bint have_scratch):
-    """Read the sizes, if some work has scratch. What is not known must be measured on `queue`, which blocks; for None
-    it stays unknown.
-    """
+cdef Sizes read_sizes(object queue, QueueState* state, tuple works):
+    """Read the sizes. What is not known must be measured on `queue`, which blocks; for None it stays unknown."""
     cdef Sizes sizes = Sizes.__new__(Sizes)
     cdef KernelWork work
     cdef Buffer buffer
-    cdef dict seen = {}
     sizes.by_work = {}
     sizes.closings = state.device.resident.closings.load()
     sizes.lasting = True
     sizes.versions.unseen_writes = state.device.resident.unseen_writes.load()
-    if not have_scratch:
-        return sizes
     launches = works_with_scratch(works)
+    if not launches:
+        return sizes
     buffers = [buffer for work in launches for buffer in work.measured.values()]
+    seen = set()
     for buffer in buffers:  # first, so that a write from now on is noticed
         sizes.lasting = sizes.lasting and buffer.allocation.exposed == 0
         if id_of(buffer) not in seen:
-            seen[id_of(buffer)] = True
+            seen.add(id_of(buffer))
             sizes.versions.memory.push_back(version_of(buffer.allocation.kept_usage))
     reduced = reductions_of(queue, state, buffers)
     if reduced is None:
@@ -874,58 +722,51 @@ cdef Sizes read_sizes(object queue, QueueState* state, object works, bint have_s
     return sizes
 
 
-cdef bint overlap(tuple one, tuple other):
-    return one[0] < other[0] + other[1] and other[0] < one[0] + one[1]
+cdef inline object id_of(Buffer buffer):
+    return <uintptr_t> buffer.allocation.usage
 
 
 cdef class Accesses:
     """What the works of a graph write to, and what sizes of their scratch are read from."""
 
-    cdef dict written  # the Work by allocation and (start, nbytes)
-    cdef dict read  # (KernelWork, leaf, Buffer) by allocation and (start, nbytes)
-    cdef Work follows  # one that follows pointers, so it may write anywhere; or None
+    cdef list writers  # works
+    cdef list reads  # (KernelWork, leaf, Buffer)
 
     def __cinit__(self) -> None:
-        self.written, self.read = {}, {}
+        self.writers, self.reads = [], []
 
     def add(self, works: Iterable[Work]) -> None:
-        """Add works.
-
-        Raises
-        ------
-        InvalidArgumentError
-            When one may write to what the size of another's scratch is read from, or its own. Nothing is added then.
+        """Add works. If one may write to what the size of another's scratch is read from, or its own, nothing is added,
+        and InvalidArgumentError says so.
         """
-        cdef Work work, follows = self.follows
+        cdef Work work
         cdef KernelWork launch
-        cdef Buffer buffer
-        cdef dict read = {}, written = {}
-        for work in works:
-            if work.follows:
-                follows = work
-            for buffer in work.writes:
-                written.setdefault(id_of(buffer), {})[buffer.start, buffer.nbytes] = work
-            for launch in works_with_scratch((work,)) if work.measures else ():
-                for leaf, buffer in launch.measured.items():
-                    read.setdefault(id_of(buffer), {})[buffer.start, buffer.nbytes] = launch, leaf, buffer
-        if follows is not None:
-            for entry in (*self.read.values(), *read.values()):
-                refuse(next(iter(entry.values())), follows)
-        for of, among in ((read, self.written), (read, written), (self.read, written)):
-            for allocation in of.keys() & among.keys() if of else ():
-                for part, entry in of[allocation].items():
-                    for other, writer in among[allocation].items():
-                        if overlap(part, other):
-                            refuse(entry, writer)
-        self.follows = follows
-        for into, new in ((self.written, written), (self.read, read)):
-            for allocation, parts in new.items():
-                into.setdefault(allocation, {}).update(parts)
+        writers = [work for work in works if work.writes or work.follows]
+        reads = [
+            (launch, leaf, buffer) for launch in works_with_scratch(works) for leaf, buffer in launch.measured.items()]
+        for new, among in ((self.reads, writers), (reads, self.writers), (reads, writers)):
+            for launch, leaf, buffer in new:
+                for work in among:
+                    if may_write(work, buffer):
+                        refuse(launch, leaf, buffer, work)
+        self.writers += writers
+        self.reads += reads
 
 
-cdef object refuse(tuple entry, Work writer):
-    cdef KernelWork launch = entry[0]
-    leaf, buffer = entry[1:]
+cdef bint may_write(Work work, Buffer buffer):
+    cdef Buffer written
+    if work.follows:
+        return True
+    for written in work.writes:
+        if (
+            written.allocation.usage == buffer.allocation.usage
+            and written.start < buffer.start + buffer.nbytes and buffer.start < written.start + written.nbytes
+        ):
+            return True
+    return False
+
+
+cdef object refuse(KernelWork launch, object leaf, Buffer buffer, Work writer):
     names = [launch.kernel.parameters[index].name for index, size in launch.scratch if leaf in size.leaves()]
     why = "follows pointers, so it may write there" if writer.follows and buffer not in writer.writes else (
         "may write there")
@@ -951,7 +792,7 @@ cdef enum StepKind:
     JOIN  # does nothing but wait
 
 
-cdef struct Step:
+cdef cppclass Step:
     StepKind kind
     size_t first  # index of the first command, or of the host function
     size_t count
@@ -961,8 +802,7 @@ cdef struct Step:
     bint from_start  # it begins a lane and waits for no other step, only for the start of the launch
     bint awaited  # another lane waits for it
     uint64_t room  # that a replay takes in its queue beside a command's, as drivers say (`room_of_recorded_copy`)
-    size_t first_wait
-    size_t wait_count
+    vector[size_t] waits  # for the ends of these steps, of other lanes
 
 
 cdef cppclass UseOf:
@@ -985,9 +825,7 @@ cdef cppclass Submission:
     uint64_t last_epoch
     vector[Step] steps
     vector[GraphCommand*] commands  # owned
-    vector[size_t] waits  # indices of steps of other lanes
     vector[void*] lanes  # the driver's queues; the first is NULL and stands for the launch queue
-    bint needs_start  # some step has `from_start`
     uint64_t room  # of all steps
 
 
@@ -1001,7 +839,7 @@ cdef cppclass Launch(Command):
     # What the launch was decided from, and is looked at again: when sizes were read, and how many buffers were closed
     const Versions* versions
     uint64_t closings
-    vector[Call*]* functions
+    vector[Call*] functions
     size_t called  # how many of these were submitted
     Waits waits  # the waits that the queue's next command carries
     Ref[Marker] begin  # marker of everything before the launch, or NULL
@@ -1012,9 +850,21 @@ cdef cppclass Launch(Command):
     bint joined  # the queue waits for all of these
 
 
-cdef inline Status submit_one(
-    const Driver* driver, void* handle, const RecordedCommand* command, Waits waits
+cdef void init_launch(Launch& run, Submission* submission, Sizes sizes) noexcept:
+    init_command(&run, call_run)
+    run.at_once = run.joined = True
+    run.submission, run.versions, run.closings = submission, &sizes.versions, sizes.closings
+    run.called, run.start, run.touched = 0, NULL, 0
+
+
+cdef Status submit_one(
+    const Driver* driver, void* handle, Recorded* recorded, Waits waits, uint32_t* failed_at
 ) noexcept nogil:
+    """Submit a command that is not recorded, or that has changed since. A kernel object may be for several launches."""
+    cdef const RecordedCommand* command = &recorded.command
+    cdef Status status = set_arguments(recorded, failed_at)
+    if status != 0:
+        return status
     if command.kind == LAUNCH_COMMAND:
         return driver.launch(handle, command.kernel, &command.geometry, waits)
     if command.kind == COPY_COMMAND:
@@ -1025,13 +875,6 @@ cdef inline Status submit_one(
 cdef inline void count_one(QueueState* queue, Launch* run) noexcept nogil:  # the queue is locked
     commit(queue, run)
     run.waits.count = 0
-
-
-cdef inline Waits listed(Launch* run) noexcept nogil:
-    cdef Waits waits
-    waits.count = <uint32_t> run.list.size()
-    waits.events = run.list.data()
-    return waits
 
 
 cdef Status add_event(QueueState* queue, void* handle, Waits waits, void** event) noexcept nogil:
@@ -1062,17 +905,6 @@ cdef Status begin_lanes(QueueState* queue, Launch* run) noexcept nogil:  # the q
     return status
 
 
-cdef Waits waits_of_step(QueueState* queue, Submission* submission, Step* step, Launch* run) noexcept nogil:
-    cdef size_t i
-    run.list.clear()
-    for i in range(step.first_wait, step.first_wait + step.wait_count):
-        run.list.push_back(run.events[submission.waits[i]])
-    if step.from_start and run.start != NULL:
-        run.list.push_back(run.start)
-    queue.counts.waits_made += run.list.size()
-    return listed(run)
-
-
 cdef Status submit_step(QueueState* queue, size_t at, Launch* run) noexcept nogil:  # the queue is locked
     """Submit one step. Only commands on the launch queue count in its epoch: it waits for the other lanes at the end.
     """
@@ -1087,17 +919,21 @@ cdef Status submit_step(QueueState* queue, size_t at, Launch* run) noexcept nogi
     if step.lane != 0:
         handle = submission.lanes[step.lane]
         run.touched |= <uint32_t> 1 << step.lane
-    if step.lane != 0 or step.wait_count != 0:
-        waits = waits_of_step(queue, submission, step, run)
+    if step.lane != 0 or not step.waits.empty():
+        run.list.clear()
+        for i in range(step.waits.size()):
+            run.list.push_back(run.events[step.waits[i]])
+        if step.from_start and run.start != NULL:
+            run.list.push_back(run.start)
+        queue.counts.waits_made += run.list.size()
+        waits = Waits(<uint32_t> run.list.size(), run.list.data())
     if step.kind == COMMANDS and step.copy == NULL:
         for i in range(step.first, step.first + step.count):
             command = submission.commands[i]
-            if step.run != NULL:  # what was set since is in no copy, and has not reached the kernel
-                status = set_arguments(command, &failed_at)
-            if status == 0 and command.follows:
+            if command.follows:
                 status = renew_resident_list(queue.device, command.plan)
             if status == 0:
-                status = submit_one(queue.driver, handle, &command.command, waits)
+                status = submit_one(queue.driver, handle, command, waits, &failed_at)
             if status != 0:
                 return status
             waits.count = 0
@@ -1111,57 +947,52 @@ cdef Status submit_step(QueueState* queue, size_t at, Launch* run) noexcept nogi
         elif step.kind == JOIN:
             status = queue.driver.barrier(handle, waits)
         else:
-            status = submit_call(queue, handle, run.functions[0][run.called], waits)
+            status = submit_call(queue, handle, run.functions[run.called], waits)
             run.called += status == 0
             if status != 0 and step.lane == 0:
                 count_failed(queue, run)
         if status == 0 and step.lane == 0:
             count_one(queue, run)
     if status == 0 and step.awaited:
-        waits.count = 0
-        status = add_event(queue, handle, waits, &run.events[at])
+        status = add_event(queue, handle, no_waits(), &run.events[at])
     return status
 
 
-cdef Status join_touched(QueueState* queue, Submission* submission, Launch* run) noexcept nogil:  # the queue is locked
+cdef Status join_touched(QueueState* queue, Launch* run) noexcept nogil:  # the queue is locked
     """After a failure, make the queue wait for what its lanes were given."""
     cdef void* event = NULL
     cdef Status status = 0
     cdef size_t lane
     run.list.clear()
-    for lane in range(1, submission.lanes.size()):
+    for lane in range(1, run.submission.lanes.size()):
         if status == 0 and run.touched >> lane & 1:
-            status = add_event(queue, submission.lanes[lane], no_waits(), &event)
+            status = add_event(queue, run.submission.lanes[lane], no_waits(), &event)
             run.events.push_back(event)
             run.list.push_back(event)
     if status == 0:
-        status = queue.driver.barrier(queue.handle, listed(run))
+        status = queue.driver.barrier(queue.handle, Waits(<uint32_t> run.list.size(), run.list.data()))
     if status == 0:
         count_one(queue, run)
     return status
 
 
-cdef void finish_touched(QueueState* queue, Submission* submission, Launch* run) noexcept nogil:
+cdef void finish_touched(QueueState* queue, Launch* run) noexcept nogil:
     """Wait on the host for the lanes, because `join_touched` failed. No lock of a queue is held.
 
     Nothing else knows of what they were given, so a wait that fails is tried again, as long as there is any hope.
     """
-    cdef size_t lane
-    for lane in range(1, submission.lanes.size()):
-        if run.touched >> lane & 1:
-            for _ in range(MOST_TRIES):
-                if finish_lane(queue, submission.lanes[lane]) == 0:
-                    break
-
-
-cdef Status finish_lane(QueueState* queue, void* handle) noexcept nogil:
     cdef void* event = NULL
+    cdef size_t lane, tries
     cdef Status status
-    status = queue.driver.marker(handle, no_waits(), FOR_HOST, &event)
-    if status == 0:
-        status = wait_on_host(queue.device, Waits(1, &event), NULL)
-        queue.driver.destroy_event(event)
-    return status
+    for lane in range(1, run.submission.lanes.size()):
+        tries = MOST_TRIES if run.touched >> lane & 1 else 0
+        while tries:
+            tries -= 1
+            if queue.driver.marker(run.submission.lanes[lane], no_waits(), FOR_HOST, &event) == 0:
+                status = wait_on_host(queue.device, Waits(1, &event), NULL)
+                queue.driver.destroy_event(event)
+                if status == 0:
+                    break
 
 
 cdef void note_launch(QueueState* queue, Submission* submission) noexcept nogil:
@@ -1179,21 +1010,6 @@ cdef void note_launch(QueueState* queue, Submission* submission) noexcept nogil:
 
 cdef uint64_t room_of_launch(const QueueState* queue, const Submission* submission, size_t functions) noexcept nogil:
     return submission.room + functions * (1 + room_of_host_function(queue))
-
-
-cdef cppclass ReplayOnce(Command):
-    Submission* submission  # of one recording
-
-
-cdef Status call_replay(QueueState* queue, Command* command, Waits waits) noexcept nogil:
-    cdef Submission* submission = (<ReplayOnce*> command).submission
-    cdef Status status = queue.driver.replay(queue.handle, submission.steps[0].copy.recording, waits)
-    if status == 0:
-        advance_submitted(queue.epochs, submission.room)
-        commit(queue, command)
-        queue.counts.graph_launches += 1
-        note_launch(queue, submission)
-    return status
 
 
 cdef Status call_run(QueueState* queue, Command* command, Waits waits) noexcept nogil:
@@ -1219,8 +1035,10 @@ cdef Status call_run(QueueState* queue, Command* command, Waits waits) noexcept 
         begin_following(queue)
     if submission.lanes.size() > 1:
         run.events.resize(submission.steps.size(), NULL)
-        if submission.needs_start:
-            status = begin_lanes(queue, run)
+        for i in range(submission.steps.size()):
+            if submission.steps[i].from_start:
+                status = begin_lanes(queue, run)
+                break
     for i in range(submission.steps.size()):
         if status != 0:
             break
@@ -1228,7 +1046,7 @@ cdef Status call_run(QueueState* queue, Command* command, Waits waits) noexcept 
     if status == 0:
         queue.counts.graph_launches += 1
     elif run.touched:
-        run.joined = join_touched(queue, submission, run) == 0
+        run.joined = join_touched(queue, run) == 0
     if run.began:
         note_launch(queue, submission)
     elif submission.follows:
@@ -1240,7 +1058,7 @@ cdef Status call_run(QueueState* queue, Command* command, Waits waits) noexcept 
 
 
 cdef enum:
-    NO_LAUNCH = 0xFFFFFFFF
+    NO_LAUNCH = 0xFFFFFFFF  # a node that is no launch, or one that cannot be changed
 
 
 @cython.no_gc_clear
@@ -1249,60 +1067,76 @@ cdef class Prepared:
     still use is in `kept`, which goes once everything submitted is done.
     """
 
-    cdef list works  # what it does
+    cdef tuple works  # what it does, as a launch last saw it
     cdef Sizes sizes
-    cdef uint64_t version  # of the executable that it is as; 0 while it is changed, and when that has failed
-    cdef int users  # how many threads launch it or change it; only touched with the GIL
+    cdef uint64_t version  # of the executable that it is as; 0 while it is renewed, and when that has failed
+    cdef bint changed  # some launches were, since their copies were chosen; then no thread launches it
+    cdef bint uses_changed  # and may use other memory than `buffers`
+    cdef int users  # how many threads launch it; only touched with the GIL
     cdef tuple buffers  # all that the works use
     cdef Submission* submission  # owned
     cdef Recorder recorder
     cdef vector[uint64_t] versions  # by command
-    cdef Kept kept  # its plans, and the works first
+    cdef Kept kept  # its plans, lanes and memory
+    cdef vector[Copy*] dropped  # that no run has any more
     cdef vector[uint32_t] sharers  # by plan: how many launches it is for
-    cdef uint32_t lane  # the lane of the steps added next
+    cdef uint32_t lane  # of what is added next
     cdef bint cut  # the next command begins a new step
+    cdef bint branches  # one recording has all commands
+    cdef vector[uint32_t] following  # then: the commands that the next one comes after
     cdef dict by_arguments  # index of a plan by lane, kernel id and packed arguments
     cdef dict scratch  # OwnedMemory by lane, kernel and index of the parameter; empty on a debugging device
-    cdef dict room  # bytes of each scratch of a KernelWork, on the lane where it has the least
-    cdef vector[size_t] command_of  # by node: the index of its launch, NO_LAUNCH for other nodes
+    cdef list placed  # (lane, KernelWork) of what has scratch
+    cdef vector[size_t] command_of  # by node: the index of its launch, or NO_LAUNCH
     cdef vector[vector[uint32_t]] after  # by command: those that it comes after; empty where each follows the last
     cdef list guards  # of a debugging device
     cdef list functions
-    cdef size_t most_copies  # of each run; 0: it is not recorded for now
     cdef bint one_by_one  # some run has no copy that could be replayed
-    cdef int repeats  # launches in turn that nothing kept from being recorded
+    cdef int repeats  # how many launches have found it so, since something was changed
     cdef bint alone  # all is in one run
     cdef int wasted  # how many sizes in turn needed far less scratch than there is
-    cdef object lifetimes  # Lifetimes of the memory that they allocate and free, or None; set by who made it
+    cdef object lifetimes  # Lifetimes of the memory that they allocate and free, or None
 
     def __cinit__(self) -> None:
-        self.submission = new Submission()
-        self.submission.needs_start = self.submission.follows = False
-        self.submission.room = 0
-        self.submission.last_queue = NULL
-        self.submission.last_epoch = 0
+        self.submission = new Submission()  # all zero
+        self.submission.lanes.push_back(NULL)
+        self.functions, self.guards = [], []
+        self.by_arguments, self.scratch = {}, {}
 
     def __dealloc__(self):
         cdef GraphCommand* command
         cdef size_t i
         for i in range(self.submission.steps.size()):
             if self.submission.steps[i].run != NULL:
-                take_copies(self.kept.copies, self.submission.steps[i].run)
+                take_copies(self.dropped, self.submission.steps[i].run)
                 del self.submission.steps[i].run
         for command in self.submission.commands:
             del command
         if self.kept is not None:
+            self.kept.copies.swap(self.dropped)
             retire_after(self.kept.state.get(), self.kept, self.submission.last_queue, self.submission.last_epoch)
         del self.submission
 
-    cdef GraphCommand* add(self, int kind, bint alone=False) except NULL:
-        """Add a command, of which the caller fills in the rest."""
+    cdef int retire_dropped(self) except -1:
+        """Keep what no run has any more until the last launch is done."""
+        cdef Kept dropped
+        if not self.dropped.empty():
+            dropped = new_kept(self.kept.state.get())
+            dropped.copies.swap(self.dropped)
+            retire_after(self.kept.state.get(), dropped, self.submission.last_queue, self.submission.last_epoch)
+        return 0
+
+    cdef GraphCommand* add(self, const RecordedCommand* what, bint alone=False) except NULL:
+        """Add a command; `alone`: it shares its step with no other."""
         cdef Submission* submission = self.submission
         cdef GraphCommand* command
         if alone or self.cut or submission.steps.back().kind != COMMANDS:
             self.add_step(COMMANDS, submission.commands.size(), 0)
         command = new GraphCommand()
-        command.command.kind = kind
+        command.command = what[0]
+        if self.branches:
+            self.after.push_back(self.following)
+            self.following.assign(1, <uint32_t> submission.commands.size())
         submission.commands.push_back(command)
         command.step = submission.steps.size() - 1
         submission.steps[command.step].count += 1
@@ -1310,18 +1144,16 @@ cdef class Prepared:
         return command
 
     cdef int add_step(self, StepKind kind, size_t first, size_t count) except -1:
-        self.submission.steps.push_back(Step(kind, first, count, NULL, NULL, self.lane, False, False, 0, 0, 0))
+        cdef Step* step
+        self.submission.steps.resize(self.submission.steps.size() + 1)
+        step = &self.submission.steps.back()
+        step.kind, step.first, step.count, step.lane = kind, first, count, self.lane
         self.cut = False
         return 0
 
     cdef int add_host(self, object function) except -1:
         self.add_step(HOST_CALL, len(self.functions), 1)
         self.functions.append(function)
-        return 0
-
-    cdef int add_copy(self, const Memory* to, const Memory* source, size_t nbytes) except -1:
-        cdef RecordedCommand* command = &self.add(COPY_COMMAND).command
-        command.to, command.source, command.nbytes = to[0], source[0], nbytes
         return 0
 
 
@@ -1331,7 +1163,7 @@ cdef class Prepared:
 cdef Status record(Recorder& recorder, Run* run, void** recording) noexcept nogil:
     """Record a run. NULL, without an error: the driver has no recordings of such commands."""
     cdef const Driver* driver = recorder.driver
-    cdef Status status = driver.new_recording(recorder.queue, recorder.changeable, recording)
+    cdef Status status = driver.new_recording(recorder.queue, run.changeable, recording)
     cdef uint32_t failed_at = 0, previous
     cdef Recorded* each
     cdef size_t i
@@ -1412,7 +1244,7 @@ cdef Status choose_copy(Recorder& recorder, Run* run, size_t most, Copy** chosen
         for i in range(1, count + 1):  # the one whose turn was last comes last
             at = (run.current + i) % count
             copy = run.copies[at]
-            if recorder.changeable and not (runs if i == count else recorder.may_run(recorder.owner, copy)):
+            if run.changeable and not (runs if i == count else recorder.may_run(recorder.owner, copy)):
                 run.current = at
                 status = change(recorder, run, copy)
                 if status == 0:
@@ -1424,8 +1256,6 @@ cdef Status choose_copy(Recorder& recorder, Run* run, size_t most, Copy** chosen
     if recording != NULL:
         copy = new Copy()
         copy.recording = recording
-        copy.queue = NULL
-        copy.epoch = 0
         copy.versions.assign(versions, versions + (run.end - run.first))
         run.current = count
         run.copies.push_back(copy)
@@ -1461,7 +1291,7 @@ cdef class Kept:
 cdef object kept_of(object work):
     if type(work) is ListWork:
         return [kept_of(each) for each in (<ListWork> work).works]
-    return None if type(work) is HostWork else work
+    return None if type(work) in (HostWork, KernelWork) else work  # a plan keeps what its kernel needs
 
 
 cdef Kept new_kept(DeviceState* state):
@@ -1479,6 +1309,7 @@ cdef Kept new_kept(DeviceState* state):
 
 cdef enum:
     PATIENCE = 4  # sizes in turn that need far less scratch than there is, before there is less
+    MOST_REPEATS = 8  # launches in turn that are submitted one by one, before one more copy is recorded for them
 
 
 cdef int make_scratch(Prepared prepared, object device, list segments, Prepared last) except -1:
@@ -1490,16 +1321,13 @@ cdef int make_scratch(Prepared prepared, object device, list segments, Prepared 
     cdef OwnedMemory memory
     cdef KernelWork work
     cdef dict needed = {}
-    placed = [
+    prepared.placed = [
         (segment.lane, work) for segment in segments
         for work in works_with_scratch([prepared.works[node] for node in segment.nodes])]
-    for lane, work in placed:
-        prepared.room[work] = prepared.sizes.by_work.get(work, [1] * len(work.scratch))
-        for (index, _), nbytes in zip(work.scratch, prepared.room[work], strict=True):
+    for lane, work in prepared.placed:
+        for (index, _), nbytes in zip(work.scratch, bytes_needed(prepared.sizes, work), strict=True):
             needed[lane, work.kernel, index] = max(needed.get((lane, work.kernel, index), 0), nbytes)
-    if device.debug:
-        return 0
-    for key, nbytes in needed.items():
+    for key, nbytes in needed.items() if not device.debug else ():
         memory = None if last is None else last.scratch.get(key)
         there = 0 if memory is None else memory.native.nbytes
         if there < nbytes or there > LARGE and there // 4 > nbytes:
@@ -1507,39 +1335,31 @@ cdef int make_scratch(Prepared prepared, object device, list segments, Prepared 
             memory = device._lease_scratch(None, nbytes if memory is None else nbytes + nbytes // 8)
         prepared.scratch[key] = memory
         prepared.kept.things.append(memory)
-    prepared.room = {}
-    for lane, work in placed:
-        there = [prepared.scratch[lane, work.kernel, index].native.nbytes for index, _ in work.scratch]
-        prepared.room[work] = [min(pair) for pair in zip(there, prepared.room.get(work, there), strict=True)]
     return 0
 
 
-cdef bint wastes(Prepared prepared, Sizes sizes):
-    """Return whether all launches of some kernel need far less scratch than one of them has."""
-    cdef dict most = {}  # (needed, there) by kernel and position
-    if prepared.guards:
-        return False
-    for work, needed in sizes.by_work.items():
-        for i, pair in enumerate(zip(needed, prepared.room[work], strict=True)):
-            most[work.kernel, i] = tuple(map(max, pair, most.get((work.kernel, i), (0, 0))))
-    return any([there > LARGE and there // 4 > needed for needed, there in most.values()])
+cdef object bytes_needed(Sizes sizes, KernelWork work):
+    """Return the bytes of each scratch of a launch: 1 as long as they are not known."""
+    return sizes.by_work.get(work, [1] * len(work.scratch))
 
 
 cdef bint has_room(Prepared prepared, Sizes sizes):
-    """Return whether the scratch is large enough, and was not far too large for several sizes in turn.
-
-    The scratch of a debugging device has to fit, for its guards.
+    """Return whether the scratch is large enough, and was not far too large for several sizes in turn: for all launches
+    of some kernel. The scratch of a debugging device has to fit, for its guards.
     """
-    prepared.wasted = prepared.wasted + 1 if wastes(prepared, sizes) else 0
-    if prepared.wasted > PATIENCE:
-        return False
-    for work, needed in sizes.by_work.items():
-        if prepared.guards:
-            if needed != prepared.room[work]:
+    cdef KernelWork work
+    cdef dict most = {}  # (needed, there) by kernel and parameter
+    if prepared.guards:
+        return sizes.by_work == prepared.sizes.by_work
+    for lane, work in prepared.placed:
+        for (index, _), nbytes in zip(work.scratch, bytes_needed(sizes, work), strict=True):
+            pair = nbytes, prepared.scratch[lane, work.kernel, index].native.nbytes
+            if pair[0] > pair[1]:
                 return False
-        elif any([nbytes > there for nbytes, there in zip(needed, prepared.room[work], strict=True)]):
-            return False
-    return True
+            most[work.kernel, index] = tuple(map(max, pair, most.get((work.kernel, index), (0, 0))))
+    wastes = any([there > LARGE and there // 4 > needed for needed, there in most.values()])
+    prepared.wasted = prepared.wasted + 1 if wastes else 0
+    return prepared.wasted <= PATIENCE
 
 
 cdef OwnedMemory scratch_of(Prepared prepared, object device, KernelWork work, Py_ssize_t i):
@@ -1547,7 +1367,7 @@ cdef OwnedMemory scratch_of(Prepared prepared, object device, KernelWork work, P
     cdef OwnedMemory memory
     if not device.debug:
         return prepared.scratch[prepared.lane, work.kernel, work.scratch[i][0]]
-    nbytes = prepared.room[work][i]
+    nbytes = bytes_needed(prepared.sizes, work)[i]
     memory = device._lease_scratch(None, nbytes + GUARD)
     prepared.kept.things.append(memory)
     prepared.guards.append(new_guard(device, work.kernel, memory, work.scratch[i], nbytes))
@@ -1574,11 +1394,12 @@ cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1
     cdef uint32_t failed_at = 0
     cdef PackedPointer* slot
     cdef bytes given
-    cdef Memory source
+    cdef RecordedCommand copy
     cdef GraphCommand* launch
     cdef Status status
     cdef Py_ssize_t i
-    packed.assign(packed_bytes(&work.packed), packed_bytes(&work.packed) + work.packed.count)
+    cdef const char* arguments = PyBytes_AS_STRING(work.packed)
+    packed.assign(arguments, arguments + len(work.packed))
     for index, value in work.by_value or ():
         given = value
         memory = device._allocate(len(given), "device")
@@ -1586,15 +1407,14 @@ cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1
         prepared.kept.things += [memory, staged]
         slot = <PackedPointer*> (packed.data() + work.kernel.layout[<size_t> index].offset)
         slot[0] = pointer_to(memory)
-        source = host_memory_of(staged)
-        copy_bytes(<void*> <uintptr_t> source.address, <const char*> given, len(given))
-        prepared.add_copy(&slot.memory, &source, len(given))
+        copy.kind, copy.to, copy.source, copy.nbytes = COPY_COMMAND, slot.memory, host_memory_of(staged), len(given)
+        copy_bytes(<void*> <uintptr_t> copy.source.address, <const char*> given, len(given))
+        prepared.add(&copy)
     for i in range(len(work.scratch)):
         slot = <PackedPointer*> (packed.data() + work.kernel.layout[<size_t> work.scratch[i][0]].offset)
         slot[0] = pointer_to(scratch_of(prepared, device, work, i))
-    launch = prepared.add(LAUNCH_COMMAND, work.follows and prepared.recorder.driver.follow != NULL)
+    launch = prepared.add(&work.command, work.follows and prepared.recorder.driver.follow != NULL)
     launch.follows = work.follows
-    launch.command.geometry = work.geometry
     launch.changed_at.resize(work.kernel.count + 1, 0)
     launch.values.swap(packed)
     key = prepared.lane, work.kernel.id, PyBytes_FromStringAndSize(launch.values.data(), launch.values.size())
@@ -1614,138 +1434,75 @@ cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1
     return 0
 
 
-cdef bint runs_on_host(object device, CopyWork work):
-    return work.pageable and not (
-        device.driver.takes_pageable if work.to.kind & HOST_MEMORY else device.driver.reads_pageable_late)
-
-
 cdef object bytes_of(object host):
     """Return the bytes of host memory as an array."""
     return (host if isinstance(host, np.ndarray) else np.frombuffer(host, np.uint8)).reshape(-1).view(np.uint8)
 
 
-cdef int add_copy(Prepared prepared, object device, CopyWork work) except -1:
-    """Add a copy. The driver accesses pageable memory when the graph runs; if it cannot, the host thread does."""
-    cdef Memory memory
-    if not runs_on_host(device, work):
-        return prepared.add_copy(&work.to, &work.source, work.nbytes)
+cdef int add_staged_copy(Prepared prepared, object device, CopyWork work) except -1:
+    """Add a copy whose pageable memory the driver would not access when the graph runs: the host thread does."""
+    cdef RecordedCommand copy = work.command
     staged = host_empty(work.nbytes, np.uint8, device)
     prepared.kept.things.append(staged)
-    memory = host_memory_of(staged)
-    if work.to.kind & HOST_MEMORY:
-        prepared.add_copy(&memory, &work.source, work.nbytes)
+    if copy.to.kind & HOST_MEMORY:
+        copy.to = host_memory_of(staged)
+        prepared.add(&copy)
         return prepared.add_host(partial(np.copyto, bytes_of(work.host), staged))
+    copy.source = host_memory_of(staged)
     prepared.add_host(partial(np.copyto, staged, bytes_of(work.host)))
-    return prepared.add_copy(&work.to, &memory, work.nbytes)
-
-
-cdef int add_fill(Prepared prepared, FillWork work) except -1:
-    cdef RecordedCommand* command = &prepared.add(FILL_COMMAND).command
-    command.to = work.to
-    command.nbytes = (<Buffer> work.buffer).nbytes
-    command.pattern_size = len(work.pattern)
-    command.pattern = work.pattern  # owned by the work
+    prepared.add(&copy)
     return 0
-
-
-cdef bint is_acting(Work work):
-    """Return whether the work submits anything."""
-    if type(work) is ListWork:
-        return any([is_acting(each) for each in (<ListWork> work).works])
-    if work.kind == "copy":
-        return (<CopyWork> work).nbytes != 0
-    if work.kind == "fill":
-        return (<Buffer> (<FillWork> work).buffer).nbytes != 0
-    return work.kind in ("kernel", "host")
-
-
-cdef bint is_recordable(object device, const Driver* driver, Work work):
-    """Return whether a recording can have all commands of the work."""
-    if type(work) is ListWork:
-        return all([is_recordable(device, driver, each) for each in (<ListWork> work).works])
-    if work.kind == "copy":
-        return not runs_on_host(device, work)
-    return work.kind != "host" and not (work.follows and driver.follow != NULL)
 
 
 cdef int add_work(Prepared prepared, object device, Work work) except -1:
-    """Add a work for which `is_acting` is true."""
+    """Add a work that acts."""
     if type(work) is ListWork:
         for each in (<ListWork> work).works:
-            if is_acting(each):
+            if (<Work> each).acts:
                 add_work(prepared, device, each)
-    elif work.kind == "kernel":
+    elif type(work) is KernelWork:
         add_kernel(prepared, device, work)
-    elif work.kind == "copy":
-        add_copy(prepared, device, work)
-    elif work.kind == "fill":
-        add_fill(prepared, work)
-    else:
+    elif type(work) is HostWork:
         prepared.add_host((<HostWork> work).function)
+    elif work.by_host:
+        add_staged_copy(prepared, device, work)
+    else:
+        prepared.add(&work.command)
     return 0
 
 
-cdef int add_segment(Prepared prepared, object device, segment, list ends) except -1:
-    """Add a segment. `ends` holds the last step of each earlier segment; this segment's is appended."""
+cdef int add_segment(Prepared prepared, object device, segment, list ends, dict last) except -1:
+    """Add a segment. `ends` holds the last step of each earlier segment, or its last command in a recording of all, and
+    `last` that command of each lane; this segment's is added.
+    """
     cdef Submission* submission = prepared.submission
     cdef size_t first = submission.steps.size()
     cdef Step* step
+    cdef Work work
     prepared.lane = segment.lane
-    prepared.cut = True
+    prepared.cut = first == 0 or not prepared.branches
+    prepared.following = [*last.get(segment.lane, ()), *[ends[at] for at in segment.waits]]
     for node in segment.nodes:
-        if type(prepared.works[node]) is KernelWork:
-            add_kernel(prepared, device, prepared.works[node])
+        work = prepared.works[node]
+        add_work(prepared, device, work)
+        if type(work) is KernelWork and is_changeable(<KernelWork> work):
             prepared.command_of[<size_t> node] = submission.commands.size() - 1
-        else:
-            add_work(prepared, device, prepared.works[node])
+    if prepared.branches:  # whatever comes after a recording comes after all of it
+        ends.append(submission.commands.size() - 1)
+        last[segment.lane] = ends[-1:]
+        return 0
     if not segment.nodes:
         prepared.add_step(JOIN, 0, 0)
     step = &submission.steps[first]
     step.from_start = segment.from_start
-    step.first_wait = submission.waits.size()
-    step.wait_count = len(segment.waits)
-    for other in segment.waits:
-        submission.waits.push_back(ends[other])
-    submission.needs_start |= step.from_start
-    step = &submission.steps[submission.steps.size() - 1]
-    step.awaited = segment.awaited
+    step.waits = [ends[at] for at in segment.waits]
+    submission.steps.back().awaited = segment.awaited
     ends.append(submission.steps.size() - 1)
     return 0
 
 
-cdef int join_steps(Prepared prepared) except -1:
-    """Make all commands one step, whose commands come after the last of their lane, and of segments that it waits for.
-    """
-    cdef Submission* submission = prepared.submission
-    cdef dict last = {}  # command by lane
-    cdef size_t i, at
-    cdef Step* step
-    cdef Step* other
-    prepared.after.resize(submission.commands.size())
-    for i in range(submission.steps.size()):
-        step = &submission.steps[i]
-        for at in range(step.first, step.first + step.count):
-            if step.lane in last:
-                prepared.after[at].push_back(last[step.lane])
-            last[step.lane] = at
-        if step.kind == JOIN:
-            continue  # whatever comes after a recording comes after all of it
-        for at in range(step.first_wait, step.first_wait + step.wait_count):
-            other = &submission.steps[submission.waits[at]]
-            prepared.after[step.first].push_back(<uint32_t> (other.first + other.count - 1))
-    submission.steps.clear()
-    submission.waits.clear()
-    submission.needs_start = False
-    prepared.lane = 0
-    if not submission.commands.empty():
-        prepared.add_step(COMMANDS, 0, submission.commands.size())
-    for i in range(submission.commands.size()):
-        submission.commands[i].step = 0
-    return 0
-
-
 cdef int add_runs(Prepared prepared, object device) except -1:
-    """Let the commands of each step that can be recorded be a run, and record them, if `most_copies` allows that."""
+    """Let the commands of each step that can be recorded be a run, and record them."""
     cdef Submission* submission = prepared.submission
     cdef const Driver* driver = prepared.recorder.driver
     cdef Status status
@@ -1762,7 +1519,7 @@ cdef int add_runs(Prepared prepared, object device) except -1:
         # CUDA, whose recordings branch, replays one launch in less time than it launches it.
         if step.kind == COMMANDS and (step.count > 1 or driver.recordings_branch):
             step.run = new Run()
-            step.run.first, step.run.end, step.run.current = step.first, step.first + step.count, 0
+            step.run.first, step.run.end = step.first, step.first + step.count
             for k in range(step.run.first, step.run.end):
                 step.room += driver.room_of_recorded_copy * (submission.commands[k].command.kind == COPY_COMMAND)
             submission.room += step.room
@@ -1780,7 +1537,7 @@ cdef Status choose_copies(Prepared prepared) noexcept nogil:
     cdef Submission* submission = prepared.submission
     cdef Status status
     cdef Step* step
-    cdef size_t i
+    cdef size_t i, most
     prepared.one_by_one = False
     for i in range(submission.steps.size()):
         step = &submission.steps[i]
@@ -1788,16 +1545,18 @@ cdef Status choose_copies(Prepared prepared) noexcept nogil:
             continue
         if step.copy != NULL:  # the last launch replayed it
             step.copy.queue, step.copy.epoch = submission.last_queue, submission.last_epoch
-        status = choose_copy(prepared.recorder, step.run, prepared.most_copies, &step.copy)
-        if prepared.recorder.changeable and step.run.copies.empty() and status != NOT_NOW:
-            prepared.recorder.changeable = False  # some kernels can be recorded, but not to be changed
-            status = choose_copy(prepared.recorder, step.run, prepared.most_copies, &step.copy)
+        most = MOST_COPIES if prepared.repeats < MOST_REPEATS else step.run.copies.size() + 1
+        status = choose_copy(prepared.recorder, step.run, most, &step.copy)
+        if step.run.changeable and step.run.copies.empty() and status != NOT_NOW:
+            step.run.changeable = False  # some kernels can be recorded, but not to be changed
+            status = choose_copy(prepared.recorder, step.run, most, &step.copy)
         if status == 0 and step.copy == NULL:  # nor recorded
             del step.run
             step.run = NULL
         prepared.one_by_one |= status == NOT_NOW
         if status != 0 and status != NOT_NOW:
             return status
+    prepared.repeats = 0
     return 0
 
 
@@ -1817,7 +1576,7 @@ cdef int note_uses(Prepared prepared) except -1:
     prepared.buffers = tuple(dict.fromkeys([buffer for work in prepared.works for buffer in work.buffers]))
     written = {id_of(buffer) for work in prepared.works for buffer in work.writes}
     submission.uses.clear()
-    submission.created = False
+    submission.created = prepared.uses_changed = False
     for each in dict.fromkeys([id_of(buffer) for buffer in prepared.buffers]):
         use.usage = Ref[Usage].share(<Usage*> <uintptr_t> each)
         use.writes = each in written
@@ -1825,105 +1584,47 @@ cdef int note_uses(Prepared prepared) except -1:
     return 0
 
 
-cdef Prepared new_prepared(
-    object device, QueueState* queue, tuple works, Sizes sizes, list segments, list lanes, Prepared last,
-    bint changeable, bint recorded
-):
-    """Make works ready, cut into these segments, for all queues of the device.
-
-    `queue` is one of the device's queues. `lanes` are Queues that only this and what was prepared earlier for the same
-    executable use, or None for one recording; `last`, or None, is the latest of these.
-    """
-    cdef Prepared prepared = Prepared.__new__(Prepared)
-    prepared.kept = new_kept(queue.device)
-    prepared.works, prepared.sizes = list(works), sizes
-    prepared.kept.things += [kept_of(work) for work in works]
-    prepared.kept.things += lanes or ()
-    prepared.recorder.driver, prepared.recorder.queue = queue.driver, queue.handle
-    prepared.recorder.changeable = changeable and queue.driver.change != NULL
-    prepared.functions, prepared.guards = [], []
-    prepared.by_arguments, prepared.scratch, prepared.room = {}, {}, {}
-    prepared.command_of.resize(len(works), NO_LAUNCH)
-    prepared.submission.lanes.push_back(NULL)
-    for lane in lanes or ():
-        prepared.submission.lanes.push_back((<Queue> lane).state.handle)
-    prepared.submission.follows = any([(<Work> work).follows for work in works])
-    make_scratch(prepared, device, segments, last)
-    ends = []
-    for segment in segments:
-        add_segment(prepared, device, segment, ends)
-    if lanes is None:
-        join_steps(prepared)
-    prepared.versions.resize(prepared.submission.commands.size(), 0)
-    if queue.driver.new_recording != NULL:
-        prepared.most_copies = MOST_COPIES if recorded else 0
-        add_runs(prepared, device)
-    prepared.alone = (
-        prepared.submission.steps.size() == 1 and prepared.submission.steps[0].run != NULL
-        and not prepared.functions and not prepared.guards)
-    note_uses(prepared)
-    return prepared
-
-
-# -- changes the launches of what is prepared: what differs, and nothing else (`ExecutableGraph.take`)
+# -- changes the launches of what is prepared: what differs, and nothing else
 #
-# Launches that are not recorded have other arguments from then on, each with a kernel object of its own. A run is
-# changed when it is launched next, in a copy that does not run, where the driver minds. No thread may launch meanwhile.
+# A run is changed when it is launched next, in a copy that does not run, where the driver minds.
 
 
-cdef enum:
-    MOST_RECORDED = 2  # what is prepared because works were replaced, before one is prepared without recordings
-    MOST_REPEATS = 8  # launches in turn that are submitted one by one, although they could be recorded
+cdef inline bint is_changeable(KernelWork work):
+    return not (work.by_value or work.scratch or work.follows)
 
 
-# What looks at nodes borrows their references, where no code of others runs.
-
-
-cdef inline PyObject** items_of(object items):
-    """Return the items of a list or tuple that stays as it is meanwhile."""
-    return (<PyListObject*> items).ob_item if type(items) is list else (<PyTupleObject*> items).ob_item
-
-
-cdef inline bint is_changeable(PyObject* work):
-    return not (<KernelWork> work).by_value and not (<KernelWork> work).scratch and not (<KernelWork> work).follows
-
-
-cdef bint can_become(Prepared prepared, size_t node, PyObject* now, PyObject* work):
-    """Return whether the work of a node can be changed to this one."""
+cdef bint change_launch(Prepared prepared, size_t node, Work before, Work work) noexcept:
+    """Let the launch of a node be this one. False: it cannot. No thread launches what is prepared, and no Python code
+    runs here.
+    """
     cdef size_t at = prepared.command_of[node]
-    cdef const GraphCommand* launch
-    cdef const Geometry* becomes
-    cdef const Run* run
-    if (
-        at == NO_LAUNCH or type(<object> work) is not KernelWork
-        or <PyObject*> (<KernelWork> now).kernel != <PyObject*> (<KernelWork> work).kernel
-        or not is_changeable(now) or not is_changeable(work)
-    ):
+    cdef KernelWork wanted
+    cdef GraphCommand* launch
+    cdef Step* step
+    cdef const Parameter* parameter
+    cdef const Geometry* geometry
+    cdef const char* packed
+    cdef char* values
+    cdef uint64_t version
+    cdef uint32_t i, count
+    if at == NO_LAUNCH or type(work) is not KernelWork:
         return False
-    launch, becomes = prepared.submission.commands[at], &(<KernelWork> work).geometry
-    run = prepared.submission.steps[launch.step].run
-    if run == NULL:
-        return True
-    if memcmp(&launch.command.geometry.block[0], &becomes.block[0], 3 * sizeof(uint32_t)) == 0 and (
-        not (<KernelWork> work).kernel.has_local or has_same_local(
-            (<KernelWork> work).kernel.layout, (<KernelWork> work).kernel.count, launch.values.data(),
-            packed_bytes(&(<KernelWork> work).packed))
+    wanted = <KernelWork> work
+    if (<KernelWork> before).kernel is not wanted.kernel or not is_changeable(wanted):
+        return False
+    launch, geometry = prepared.submission.commands[at], &wanted.command.geometry
+    parameter, count = wanted.kernel.layout, <uint32_t> wanted.kernel.count
+    values, packed = launch.values.data(), PyBytes_AS_STRING(wanted.packed)
+    version = prepared.versions[at] + 1
+    step = &prepared.submission.steps[launch.step]
+    if step.run != NULL and (
+        not step.run.changeable
+        or memcmp(&launch.command.geometry.block[0], &geometry.block[0], 3 * sizeof(uint32_t)) != 0
+        or wanted.kernel.has_local and not has_same_local(parameter, count, values, packed)
     ):
-        return run.copies.empty() or prepared.recorder.changeable
-    prepared.repeats = 0
-    return run.copies.empty()
-
-
-cdef void change_launch(Prepared prepared, size_t node, PyObject* work) noexcept:
-    """Let the launch of a node be this one."""
-    cdef size_t at = prepared.command_of[node]
-    cdef GraphCommand* launch = prepared.submission.commands[at]
-    cdef uint64_t version = prepared.versions[at] + 1
-    cdef const Geometry* geometry = &(<KernelWork> work).geometry
-    cdef const Parameter* parameter = (<KernelWork> work).kernel.layout
-    cdef const char* packed = packed_bytes(&(<KernelWork> work).packed)
-    cdef char* values = launch.values.data()
-    cdef uint32_t i, count = <uint32_t> (<KernelWork> work).kernel.count
+        take_copies(prepared.dropped, step.run)  # it is recorded anew
+        step.run.changeable = prepared.recorder.driver.change != NULL
+        step.copy = NULL
     for i in range(count):
         if not has_value(values + parameter.offset, packed + parameter.offset, parameter.width):
             take_value(values + parameter.offset, packed + parameter.offset, parameter.width)
@@ -1932,41 +1633,37 @@ cdef void change_launch(Prepared prepared, size_t node, PyObject* work) noexcept
     if memcmp(&launch.command.geometry.groups[0], &geometry.groups[0], 3 * sizeof(uint32_t)) != 0:
         launch.changed_at[count] = prepared.versions[at] = version
     launch.command.geometry = geometry[0]
+    prepared.changed = True
+    prepared.uses_changed |= before.buffers is not work.buffers
+    return True
 
 
-cdef Status set_launch(Prepared prepared, size_t node) except? -1:
-    """Let the kernel object of a launch that is not recorded have its arguments: one of its own, if others differ."""
-    cdef GraphCommand* launch = prepared.submission.commands[prepared.command_of[node]]
+cdef Status set_launches(Prepared prepared) except? -1:
+    """Let the kernel objects of launches that are not recorded have their arguments: one of its own, if others that
+    share it differ.
+    """
+    cdef GraphCommand* launch
+    cdef Status status = 0
     cdef uint32_t failed_at = 0
-    if prepared.submission.steps[launch.step].run != NULL:
-        return 0
-    if prepared.sharers[launch.plan_at] > 1 and not is_same_block(
-        launch.plan.values.data(), launch.values.data(), launch.values.size()
-    ):
-        prepared.sharers[launch.plan_at] -= 1
-        add_plan(prepared, launch, prepared.works[node])
-    return set_arguments(launch, &failed_at)
-
-
-cdef inline bint uses_the_same(PyObject* work, PyObject* other):
-    return has_same_items(<PyObject*> (<Work> work).buffers, <PyObject*> (<Work> other).buffers) and has_same_items(
-        <PyObject*> (<Work> work).writes, <PyObject*> (<Work> other).writes)
-
-
-cdef inline bint has_same_items(PyObject* one, PyObject* other):
-    """Return whether two tuples have the same items."""
-    return one == other or len(<tuple> one) == len(<tuple> other) and memcmp(
-        items_of(<tuple> one), items_of(<tuple> other), len(<tuple> one) * sizeof(PyObject*)) == 0
+    cdef size_t node
+    for node in range(prepared.command_of.size()):
+        if status != 0 or prepared.command_of[node] == NO_LAUNCH:
+            continue
+        launch = prepared.submission.commands[prepared.command_of[node]]
+        if prepared.submission.steps[launch.step].run != NULL:
+            continue
+        if prepared.sharers[launch.plan_at] > 1 and not is_same_block(
+            launch.plan.values.data(), launch.values.data(), launch.values.size()
+        ):
+            prepared.sharers[launch.plan_at] -= 1
+            add_plan(prepared, launch, prepared.works[node])
+        status = set_arguments(launch, &failed_at)
+    return status
 
 
 cdef list hold_buffers(object works):
-    """Return the memory of all Buffers that the works use. Keep it while the driver is given their arguments: then a
-    close in the middle of the call, by other code or another thread, frees nothing.
-
-    Raises
-    ------
-    ClosedError
-        When one is closed.
+    """Return the memory of all Buffers that the works use, or raise ClosedError. Keep it while the driver is given
+    their arguments: then a close in the middle of the call, by other code or another thread, frees nothing.
     """
     cdef list held = []
     cdef Buffer buffer
@@ -1976,15 +1673,6 @@ cdef list hold_buffers(object works):
                 raise buffer._closed_error(f"{work!r}, a node of the graph: a Buffer that it uses")
             held.append(buffer.allocation.memory)
     return held
-
-
-cdef tuple frozen(list works):
-    """Return the works as they are, which no later change writes into."""
-    cdef tuple copied = tuple(works)
-    for work in copied:
-        if type(work) is KernelWork:
-            (<KernelWork> work).own = False
-    return copied
 
 
 cdef struct Point:
@@ -2011,13 +1699,9 @@ cdef class ExecutableGraph:
     cdef readonly bint closed
     # Code that replaces one of these keeps the old one until the new one is there: dropping it may run any code.
     cdef list works  # the nodes' works, or their replacements
-    cdef uint64_t version  # rises whenever one is replaced or changed
-    cdef vector[uint32_t] journal  # which node that was, for each of the latest versions
-    cdef bint have_scratch  # some work may have
+    cdef uint64_t version  # rises whenever one is replaced
     cdef bint measures  # some work may have scratch whose size is read from buffers
     cdef Prepared prepared  # from works that may have been replaced since; None when it is closed
-    cdef bint changes  # works were replaced, so recordings are made to be changed
-    cdef uint64_t prepared_anew  # so often, because works were replaced
     cdef list lanes  # Queues that only its launches use, beside the launch queue
     cdef tuple ordered  # the nodes it was made from
     cdef dict places  # of these, by node
@@ -2038,65 +1722,70 @@ cdef class ExecutableGraph:
     @staticmethod
     def _of(device: Device, nodes: Sequence[Node], auto_free: bool = False) -> ExecutableGraph:
         cdef ExecutableGraph made = ExecutableGraph.__new__(ExecutableGraph)
+        cdef QueueState* state = (<Queue> device.null_queue).state
+        cdef Work work
         ordered = serial_order(nodes)
+        works = tuple([node.work for node in ordered])
         made.device = device
         made.ordered = tuple(ordered)
         made.places = {node: at for at, node in enumerate(ordered)}
         made.shape = shape_of(ordered)
         made.auto_free = auto_free
         made.lanes = []
-        made.version = 1
         made.handing_out = threading.RLock()
-        works = tuple([node.work for node in ordered])
-        state = (<Queue> device.null_queue).state.device
-        if state.checked:
-            uses = [uses_of_nodes((work,), (node,), state, Announcement()) for work, node in zip(works, ordered)]
-            check_nodes(state, uses, made.ordered, [dependencies for _, dependencies, _ in made.shape])
-        made.replace(works)
+        if state.device.checked:
+            uses = [
+                uses_of_nodes((work,), (node,), state.device, Announcement()) for work, node in zip(works, ordered)]
+            check_nodes(state.device, uses, made.ordered, [dependencies for _, dependencies, _ in made.shape])
+        Accesses().add(works)
+        made.measures = any([work.measures for work in works])
+        made.works, made.version = list(works), 1
+        made.prepared = made.prepare(works, read_sizes(None, state, works), 1)
         return made
 
-    cdef int replace(self, tuple works) except -1:
-        """Replace all works, and prepare them for launches. On an error nothing has changed."""
-        cdef Queue null_queue = self.device.null_queue
-        cdef Prepared prepared
-        Accesses().add(works)
-        have_scratch = any([(<Work> work).has_scratch for work in works])
-        prepared = self.prepare(works, read_sizes(None, null_queue.state, works, have_scratch), 0)
-        latest, measures = list(works), any([(<Work> work).measures for work in works])
-        _before = self.works, self.prepared
-        self._check_open()
-        self.version += 1
-        self.journal.clear()
-        prepared.version = self.version
-        self.works, self.prepared = latest, prepared
-        self.have_scratch, self.measures = have_scratch, measures
-        return 0
-
     cdef Prepared prepare(self, tuple works, Sizes sizes, uint64_t version):
-        """Prepare works, as they are at a version, with scratch of these sizes."""
-        cdef Queue null_queue = self.device.null_queue
-        cdef const Driver* driver = null_queue.state.driver
-        cdef Prepared prepared
-        ordered = self.ordered
+        """Make works, as they are at a version, ready for all queues of the device, with scratch of these sizes."""
+        cdef QueueState* queue = (<Queue> self.device.null_queue).state
+        cdef const Driver* driver = queue.driver
+        cdef Prepared prepared = Prepared.__new__(Prepared), last = self.prepared
+        cdef Submission* submission = prepared.submission
+        cdef Work work
+        cdef bint branches = driver.recordings_branch and driver.new_recording != NULL
+        ordered, shape = self.ordered, self.shape
         self._check_open()  # or there are no nodes any more
         _held = hold_buffers(works)
-        lifetimes = None
+        prepared.works, prepared.sizes, prepared.version = works, sizes, version
         if any([type(work) is MemoryWork for work in works]):
-            lifetimes = Lifetimes(ordered, works, self.auto_free)
-        collect_device(null_queue.state.device)
-        recorded = lifetimes is not None or self.prepared_anew < MOST_RECORDED or (
-            self.prepared is not None and self.prepared.repeats >= MOST_REPEATS)
-        self.prepared_anew += self.changes
-        branches = (  # one recording does all of it, whatever runs side by side
-            recorded and driver.recordings_branch and driver.new_recording != NULL
-            and all([is_recordable(self.device, driver, work) for work in works]))
+            prepared.lifetimes = Lifetimes(ordered, works, self.auto_free)
+        collect_device(queue.device)
+        for work in works:
+            submission.follows |= work.follows
+            # one recording does all of it, whatever runs side by side, if it can have all commands
+            branches = branches and not work.by_host and not (work.follows and driver.follow != NULL)
         segments = segments_of(
-            [dependencies for _, dependencies, _ in self.shape], [is_acting(work) for work in works],
+            [dependencies for _, dependencies, _ in shape], [work.acts for work in works],
             BRANCHES if branches else LANES)
-        lanes = None if branches else self.lanes_of(segments)
-        prepared = new_prepared(
-            self.device, null_queue.state, works, sizes, segments, lanes, self.prepared, self.changes, recorded)
-        prepared.lifetimes, prepared.version = lifetimes, version
+        lanes = [] if branches else self.lanes_of(segments)
+        prepared.kept = new_kept(queue.device)
+        prepared.kept.things += [kept_of(work) for work in works]
+        prepared.kept.things += lanes
+        for lane in lanes:
+            submission.lanes.push_back((<Queue> lane).state.handle)
+        prepared.recorder.driver, prepared.recorder.queue = driver, queue.handle
+        prepared.command_of.resize(len(works), NO_LAUNCH)
+        make_scratch(prepared, self.device, segments, last)
+        prepared.branches = branches
+        ends, last_of = [], {}
+        for segment in segments:
+            add_segment(prepared, self.device, segment, ends, last_of)
+        prepared.versions.resize(submission.commands.size(), 0)
+        if driver.new_recording != NULL:
+            add_runs(prepared, self.device)
+        prepared.alone = (
+            submission.steps.size() == 1 and submission.steps[0].run != NULL
+            and not prepared.functions and not prepared.guards and prepared.lifetimes is None
+            and not submission.follows)
+        note_uses(prepared)
         return prepared
 
     cdef list lanes_of(self, list segments):
@@ -2114,107 +1803,58 @@ cdef class ExecutableGraph:
         """Return what to launch. Blocks when something has to be measured, on this queue."""
         cdef Prepared prepared = self.prepared
         cdef Sizes sizes
-        cdef uint64_t closings = queue.state.device.resident.closings.load(), version
+        cdef uint64_t closings = queue.state.device.resident.closings.load(), version = self.version
         cdef bint same
-        if self.closed:
-            self._check_open()
-        if closings != prepared.sizes.closings:
-            hold_buffers(self.works)
-        version = self.version
-        works = self.works
-        if is_checked(queue.state) or self.have_scratch and prepared.version != version:  # it is looked at for long
-            works = frozen(works)
-        if self.version != version:
+        works = tuple(self.works)
+        self._check_open()
+        if self.version != version:  # meanwhile, by the collector of cycles
             return self.ready(queue)
-        if self.closed:  # meanwhile, by the collector of cycles
-            self._check_open()
-        same = prepared.version == version
-        if not same or prepared.one_by_one or not prepared.sizes.lasting or not is_still(
-                &prepared.sizes.versions, queue.state.device):
-            sizes = read_sizes(queue, queue.state, prepared.works if same else works, self.have_scratch)
-            sizes.closings = closings
-            _before = self.prepared, prepared.sizes
-            if prepared.version > version:  # by another thread
-                return self.ready(queue)
-            same = same and prepared.version == version
-            prepared.repeats += prepared.one_by_one
-            if same and has_room(prepared, sizes) and prepared.repeats < MOST_REPEATS:
-                prepared.sizes = sizes
-            elif same or not self.take(prepared, sizes, works, version):
-                if type(works) is list:
-                    works = frozen(self.works)
-                    if self.version != version:
-                        return self.ready(queue)
-                prepared = self.prepare(works, sizes, version)
-            if self.version == version and not self.closed:  # or the next launch looks for what has taken their place
-                self.prepared = prepared
+        if closings != prepared.sizes.closings:
+            hold_buffers(works)
         sizes = prepared.sizes
+        if prepared.version != version or not sizes.lasting or not is_still(&sizes.versions, queue.state.device):
+            sizes = read_sizes(queue, queue.state, works)
+            sizes.closings = closings
+        same = prepared.version == version and (sizes is prepared.sizes or has_room(prepared, sizes))
+        prepared.repeats += prepared.one_by_one
+        if same and (prepared.changed or prepared.repeats >= MOST_REPEATS):
+            same = self.renew(prepared, works, version)
+        if same:
+            _before, prepared.sizes = prepared.sizes, sizes
+        else:
+            prepared = self.prepare(works, sizes, version)
+            if self.version == version and not self.closed:  # or the next launch prepares anew
+                _before, self.prepared = self.prepared, prepared
         closings = queue.state.device.resident.closings.load()
         if closings != sizes.closings:
-            hold_buffers(prepared.works)  # measuring takes time, and frees memory of its own
+            hold_buffers(works)  # measuring takes time, and frees memory of its own
             sizes.closings = closings
         return prepared
 
-    cdef bint take(self, Prepared prepared, Sizes sizes, object works, uint64_t version) except -1:
-        """Let what is prepared do what the works do: `self.works` at this version, or a copy of them. False: it cannot,
-        or another thread launches it, or there is a new version, or the driver could not change it, and then it is
-        never used again.
+    cdef bint renew(self, Prepared prepared, tuple works, uint64_t version) except -1:
+        """Let launches do what has changed: what all works are at a version. False: they cannot; once it has failed,
+        what is prepared is never used again.
         """
-        cdef uint64_t known = prepared.version
-        cdef PyObject** now = items_of(prepared.works)
-        cdef PyObject** wanted = items_of(works)
-        cdef size_t i, latest = self.journal.size()
-        cdef vector[uint32_t] changed
-        cdef uint32_t at
-        cdef bint same = True
-        cdef Status status = 0
-        if known == 0 or prepared.lifetimes is not None:
+        cdef Status status
+        _held = hold_buffers(works) if prepared.uses_changed else [
+            (<Buffer> buffer).allocation.memory for buffer in prepared.buffers]
+        if prepared.version != version or self.version != version:
             return False
-        prepared.repeats = prepared.repeats + 1 if prepared.most_copies == 0 else 0
-        if self.version - known <= latest:
-            changed.assign(
-                self.journal.begin() + (latest - (self.version - known)),
-                self.journal.begin() + (latest - (self.version - version)))
-        else:
-            for i in range(prepared.command_of.size()):
-                if now[i] != wanted[i] or prepared.command_of[i] != NO_LAUNCH and is_changeable(now[i]):
-                    changed.push_back(<uint32_t> i)
-        for at in changed:
-            if not can_become(prepared, at, now[at], wanted[at]):
-                return False
-            same = same and uses_the_same(now[at], wanted[at])
-        if prepared.repeats >= MOST_REPEATS or not has_room(prepared, sizes):
-            return False
-        _held = [(<Buffer> buffer).allocation.memory for buffer in prepared.buffers]
-        if not same:
-            _held += hold_buffers([works[at] for at in changed])
-        if prepared.users or prepared.version != known or type(works) is list and self.version != version:
-            return False
+        if prepared.users:  # which launch one by one what could be recorded by now
+            return True
+        _before = prepared.works, prepared.buffers
         prepared.version = 0
-        for at in changed:
-            change_launch(prepared, at, wanted[at])
-            if now[at] != wanted[at]:
-                prepared.works[at] = <object> wanted[at]  # what was there is kept by `kept`
-        prepared.users += 1
-        try:
-            for at in changed:
-                if status == 0:
-                    status = set_launch(prepared, at)
-            if status == 0:
-                with nogil:
-                    status = choose_copies(prepared)
-            if status == 0 and not same:
-                note_uses(prepared)
-            for at in changed:
-                if items_of(prepared.kept.things)[at] != items_of(prepared.works)[at]:
-                    prepared.kept.things[at] = prepared.works[at]
-        finally:
-            prepared.users -= 1
-        if status != 0:
-            return False
-        _sizes = prepared.sizes
-        prepared.sizes, prepared.version = sizes, version
-        return True
+        prepared.works, prepared.changed = works, False
+        if prepared.uses_changed:
+            note_uses(prepared)
+        status = set_launches(prepared)
+        if status == 0:
+            with nogil:
+                status = choose_copies(prepared)
+        prepared.retire_dropped()
+        if status == 0:
+            prepared.version = version
+        return status == 0
 
     def _check_open(self) -> None:
         if self.closed:
@@ -2253,14 +1893,16 @@ cdef class ExecutableGraph:
         """
         cdef Queue on
         cdef Status status
-        if type(queue) is Queue:
-            if self.prepared is not None and self.prepared.version != self.version and not self.measures:
-                self.take_at_once((<Queue> queue).state)
-            status = self.launch_at_once((<Queue> queue).state)
+        cdef Prepared prepared = self.prepared
+        if type(queue) is Queue and prepared is not None:
+            on = queue
+            if prepared.changed and on.state.device.resident.closings.load() == prepared.sizes.closings:
+                self.renew(prepared, tuple(self.works), self.version)
+            status = self.launch_at_once(prepared, on.state)
             if status == 0:
                 return
             if status != NOT_NOW:
-                (<Queue> queue)._raise(status, "graph launch")
+                on._raise(status, "graph launch")
         if not isinstance(queue, Queue):
             raise ArgumentTypeError(f"a graph is launched on a Queue, not on {type(queue).__name__}")
         on = queue
@@ -2300,11 +1942,11 @@ cdef class ExecutableGraph:
             room = room_of_launch(on.state, prepared.submission, len(prepared.functions))
             prepared.users += 1  # so no other code changes it, also while a race is reported
             try:
-                if prepared.version == 0:  # since `ready` has returned it, other code changes it, or has failed to
+                if prepared.changed or prepared.version == 0:  # by other code, since `ready` has looked
                     continue
                 if is_checked(on.state) and prepared.version != version:
                     version, announced = prepared.version, None
-                    announced = self.announce_works(on, frozen(prepared.works))
+                    announced = self.announce_works(on, prepared.works)
                 if prepared.lifetimes is None:
                     submitted = self.submit_on(on, prepared, announced)
                 else:
@@ -2313,41 +1955,18 @@ cdef class ExecutableGraph:
             finally:
                 prepared.users -= 1
 
-    cdef int take_at_once(self, QueueState* state) except -1:
-        """Change what is prepared, if it can be changed, and nothing must be measured."""
-        cdef Prepared prepared = self.prepared
-        cdef Sizes sizes
-        cdef uint64_t version, closings = state.device.resident.closings.load()
-        if (
-            state.device == prepared.kept.state.get() and state.slow_path == 0 and not prepared.one_by_one
-            and closings == prepared.sizes.closings
-        ):
-            version = self.version
-            works = frozen(self.works) if self.have_scratch else self.works
-            if self.version != version:
-                return 0
-            sizes = read_sizes(None, state, works, self.have_scratch)
-            sizes.closings = closings  # the collector may have closed a Buffer of a node that did not change
-            if not self.closed and prepared.version <= version:  # nor the graph
-                self.take(prepared, sizes, works, version)
-        return 0
-
-    cdef Status launch_at_once(self, QueueState* state) noexcept:
-        """Submit what the launch before did, keeping the GIL, where that is one recording, nothing has changed, and
-        nothing to gather. NOT_NOW: nothing was done.
+    cdef Status launch_at_once(self, Prepared prepared, QueueState* state) noexcept:
+        """Submit what the launch before did, keeping the GIL, where that is one recording, and nothing has to be
+        gathered. NOT_NOW: nothing was done.
         """
-        cdef Prepared prepared = self.prepared
-        cdef ReplayOnce replayed
-        cdef Submission* submission
+        cdef Launch run
+        cdef Submission* submission = prepared.submission
         cdef Status status = NOT_NOW
         cdef Guard graph, queue
-        if prepared is None or prepared.version != self.version or not prepared.alone or prepared.one_by_one:
-            return NOT_NOW
-        submission = prepared.submission
-        if prepared.lifetimes is not None or not prepared.sizes.lasting or submission.follows or not submission.created:
-            return NOT_NOW
         if (
-            state.device != prepared.kept.state.get() or not graph.try_take(self.lock)
+            prepared.version != self.version or prepared.changed or not prepared.alone or prepared.one_by_one
+            or not prepared.sizes.lasting or not submission.created or state.device != prepared.kept.state.get()
+            or not graph.try_take(self.lock)
             or (self.last_queue != state.epochs.queue_id and self.last_queue != 0) or not queue.try_take(state.lock)
         ):
             return NOT_NOW
@@ -2357,20 +1976,17 @@ cdef class ExecutableGraph:
             closed_gates(state.device) == 0
             and submitted_epoch(state.epochs) - completed_epoch(state.epochs) + submission.room
             < state.in_flight.room // 4
-            and is_still(&prepared.sizes.versions, state.device)
-            and state.device.resident.closings.load() == prepared.sizes.closings
         ):
-            init_command(&replayed, call_replay)
-            replayed.submission = submission
-            status = submit_ready(state, &replayed)
+            init_launch(run, submission, prepared.sizes)
+            status = submit_ready(state, &run)
             if status == 0:
                 self.last_queue = state.epochs.queue_id
                 self.last_epoch = submitted_epoch(state.epochs)
-        return status
+        return NOT_NOW if status == OUT_OF_DATE else status
 
     cdef bint capture_into(self, object capture, Queue queue) except -1:
         """Make the works part of the queue's capture. Returns False when it has ended."""
-        works = frozen(self.works)
+        works = tuple(self.works)
         hold_buffers(works)
         if any([type(work) is MemoryWork for work in works]):
             raise NotSupportedError("a graph with nodes that allocate or free memory cannot be part of another one")
@@ -2380,7 +1996,6 @@ cdef class ExecutableGraph:
         """Submit what is prepared. Returns False if a buffer was written to or closed since `ready` looked at it, or
         the queue was filled up.
         """
-        cdef vector[Call*] calls
         cdef vector[Point] points
         cdef Point end = Point(0, 0)
         cdef Launch run
@@ -2404,19 +2019,15 @@ cdef class ExecutableGraph:
             before = lifetimes.begin()
             for queue_id, epoch in lifetimes.freed_at:
                 points.push_back(Point(queue_id, epoch))
-        init_command(&run, call_run)
-        run.at_once = run.joined = True
-        run.submission, run.versions, run.functions = submission, &sizes.versions, &calls
-        run.closings = sizes.closings
-        run.called, run.start, run.touched = 0, NULL, 0
+        init_launch(run, submission, sizes)
         try:
             for function in functions:
-                calls.push_back(new_call(queue, queue.state, function))
+                run.functions.push_back(new_call(queue, queue.state, function))
             with nogil:
                 guard.take(self.lock)
-                status = 0
                 if self.last_queue != queue.state.epochs.queue_id and self.last_queue != 0:
-                    status = wait_for_point(queue.state, self.last_queue, self.last_epoch)
+                    points.push_back(Point(self.last_queue, self.last_epoch))
+                status = 0
                 for i in range(points.size()):
                     if status == 0:
                         status = wait_for_point(queue.state, points[i].queue, points[i].epoch)
@@ -2426,7 +2037,7 @@ cdef class ExecutableGraph:
                 if status == 0:
                     status = submit(queue.state, &run)
                     if not run.joined:
-                        finish_touched(queue.state, submission, &run)
+                        finish_touched(queue.state, &run)
                     submission.created = submission.created or status == 0
                     if status != OUT_OF_DATE:
                         self.last_queue = queue.state.epochs.queue_id
@@ -2437,11 +2048,11 @@ cdef class ExecutableGraph:
                 end = Point(self.last_queue, self.last_epoch)
                 guard.leave()
         finally:
-            for i in range(calls.size()):
-                settle_call(queue, functions[i], calls[i], i < run.called)
+            for i in range(run.functions.size()):
+                settle_call(queue, functions[i], run.functions[i], i < run.called)
             if not run.began and status != 0:
                 if lifetimes is not None:
-                    lifetimes.undo(before)
+                    lifetimes.set_live(before)
             else:  # if the rest was refused, too
                 if lifetimes is not None:
                     lifetimes.end(end.queue, end.epoch)
@@ -2470,11 +2081,14 @@ cdef class ExecutableGraph:
         ------
         GraphUpdateError
             When the graphs differ in more than the work of their nodes. Nothing has changed then.
-        InvalidArgumentError
+        InvalidArgumentError, ClosedError
             As for `Graph.instantiate`. Nothing has changed then.
         ArgumentTypeError
             For what is no graph.
         """
+        cdef Work work
+        cdef KernelWork launch
+        cdef Py_ssize_t at
         self._check_open()
         if not isinstance(graph, AnyGraph):
             raise ArgumentTypeError(f"update() needs a Graph, not {type(graph).__name__}")
@@ -2490,7 +2104,17 @@ cdef class ExecutableGraph:
                     f"{node!r}: graphs that allocate or free memory are not updated", "memory",
                     node if node in ordered else None)
         check_same_shape(ordered, self.shape)
-        self.replace(tuple([node.work for node in ordered]))
+        works = [node.work for node in ordered]
+        Accesses().add(works)
+        hold_buffers(works)
+        for launch in works_with_scratch(works, all_launches=True):
+            launch.kernel._check_open()
+        measures = any([work.measures for work in works])
+        _before = tuple(self.works)
+        self._check_open()
+        self.measures = measures
+        for at in range(len(works)):
+            self.change(at, works[at])
 
     def set_kernel(self, node: Node, kernel: Kernel, grid: Grid, block: Grid, *args: Any) -> None:
         """Change what a kernel node launches, from the next launch on (HIP, hipGraphExecKernelNodeSetParams).
@@ -2500,64 +2124,39 @@ cdef class ExecutableGraph:
         Parameters
         ----------
         node : Node
-            A kernel node of the graph that this was made from.
+            A node of this kind, of the graph that this was made from.
         kernel, grid, block, *args
             As for `Queue.launch`.
         """
         cdef Py_ssize_t at = self.place_of(node, "kernel")
-        cdef KernelWork before = self.works[at], work
-        _arguments = before.arguments  # until `put` has raised the version
-        work = kernel_work(self.device, kernel, grid, block, args, None if self.measures else before)
-        if work is not before:
-            work.own = True
-        self.put(at, work)
+        self.put(at, kernel_work(self.device, kernel, grid, block, args, self.works[at]))
 
     def set_copy(self, node: Node, dst: Buffer | HostBuffer, src: Buffer | HostBuffer) -> None:
         """Change what a copy node copies, from the next launch on (HIP, hipGraphExecMemcpyNodeSetParams1D).
 
-        Parameters
-        ----------
-        node : Node
-            A copy node of the graph that this was made from.
-        dst, src
-            As for `Graph.add_copy`, in the same direction as before: host to device, device to host, or within the
-            device.
+        `node` is as in `set_kernel`. `dst` and `src` are as for `Graph.add_copy`, in the same direction as before: host
+        to device, device to host, or within the device.
         """
         self._set(node, "copy", lambda: make_copy(self.device, dst, src))
 
     def set_fill(self, node: Node, buf: Buffer, value: Any) -> None:
         """Change the buffer or value of a fill node, from the next launch on (HIP, hipGraphExecMemsetNodeSetParams).
 
-        Parameters
-        ----------
-        node : Node
-            A fill node of the graph that this was made from.
-        buf, value
-            As for `Queue.fill`.
+        `node` is as in `set_kernel`. `buf` and `value` are as for `Queue.fill`.
         """
         self._set(node, "fill", lambda: make_fill(self.device, buf, value))
 
     def set_host(self, node: Node, function: Callable[[], object]) -> None:
         """Change the function of a host node, from the next launch on (HIP, hipGraphExecHostNodeSetParams).
 
-        Parameters
-        ----------
-        node : Node
-            A host node of the graph that this was made from.
-        function : callable
-            As for `Queue.host`.
+        `node` is as in `set_kernel`. `function` is as for `Queue.host`.
         """
         self._set(node, "host", lambda: make_host(function))
 
     def set_graph(self, node: Node, graph: Graph) -> None:
         """Change the graph of a graph node, from the next launch on (HIP, hipGraphExecChildGraphNodeSetParams).
 
-        Parameters
-        ----------
-        node : Node
-            A graph node of the graph that this was made from.
-        graph : Graph
-            A graph of the same shape, as for `update`.
+        `node` is as in `set_kernel`. `graph` has the same shape, as for `update`.
         """
         self._set(node, "graph", lambda: graph._as_work(self.device))
 
@@ -2593,16 +2192,23 @@ cdef class ExecutableGraph:
             self.measures = True
         if self.closed:  # meanwhile, by another thread
             self._check_open()
-        self.changes = True
-        self.have_scratch = self.have_scratch or work.has_scratch
         _before = self.works[at]
-        if work is not _before:
-            self.works[at] = work
-        self.version += 1
-        if self.journal.size() > 2 * <size_t> len(self.works):
-            self.journal.clear()
-        self.journal.push_back(<uint32_t> at)
+        self.change(at, work)
         return 0
+
+    cdef void change(self, Py_ssize_t at, Work work) noexcept:
+        """Replace the work of a node, which the caller keeps. What is prepared follows, if it can, and if no thread
+        launches it. No Python code runs here.
+        """
+        cdef Prepared prepared = self.prepared
+        before = self.works[at]
+        self.works[at] = work
+        self.version += 1
+        if (
+            prepared.version == self.version - 1 and prepared.users == 0 and prepared.lifetimes is None
+            and change_launch(prepared, at, before, work)
+        ):
+            prepared.version = self.version
 
     @property
     def writes(self) -> tuple[Buffer, ...]:

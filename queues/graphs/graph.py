@@ -16,7 +16,6 @@ from forebay.queues.graphs.executable import (
     ExecutableGraph,
     GraphMemory,
     MemoryWork,
-    Reserved,
     Work,
     graph_memory_of,
     make_alloc,
@@ -318,14 +317,13 @@ class Graph:
                     f"{work!r}: the graph that allocates this memory frees it, or has allocated it by a launch"
                 )
 
-    def _freed_before(self, nodes: tuple[Node, ...], nbytes: int) -> Reserved | None:
+    def _freed_before(self, nodes: tuple[Node, ...], nbytes: int) -> GraphMemory | None:
         """Take out memory of fitting size that the graph frees at or before these nodes. None if there is none."""
         before = ancestors(nodes) if self._idle else set()
         for memory in self._idle:
-            size = memory.reserved.nbytes
-            if nbytes <= size <= 2 * nbytes and self._freed[memory] in before:
+            if nbytes <= memory.reserved <= 2 * nbytes and self._freed[memory] in before:
                 self._idle.remove(memory)
-                return memory.reserved
+                return memory
         return None
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -54,75 +53,58 @@ BRANCHES = 32  # the most within one recording, where they cost nothing but the 
 
 @dataclass
 class Segment:
-    """Nodes of one lane, submitted one after the other.
+    """Nodes of one lane, submitted one after the other."""
 
-    Attributes
-    ----------
-    lane : int
-        0 is the launch queue.
-    nodes : list of int
-        Empty in the segment that ends a graph: it only makes lane 0 wait for the other lanes.
-    waits : list of int
-        Segments of other lanes that this segment waits for. Segments that its lane already comes after are left out.
-    awaited : bool
-        Whether another lane waits for the end of this segment.
-    from_start : bool
-        Whether the segment begins a lane and waits for no other segment, so that only the start of the launch comes
-        before it.
-    """
-
-    lane: int
-    nodes: list[int] = field(default_factory=list)
-    waits: list[int] = field(default_factory=list)
-    awaited: bool = False
-    from_start: bool = False
+    lane: int  # 0 is the launch queue
+    nodes: list[int] = field(default_factory=list)  # none in the segment that ends a graph: lane 0 waits for the others
+    waits: list[int] = field(default_factory=list)  # segments of other lanes that its lane does not come after already
+    awaited: bool = False  # another lane waits for its end
+    from_start: bool = False  # it begins a lane and waits for no segment: only the start of the launch comes before it
 
 
-@dataclass
+# A position is the index of a node in its lane; -1 stands for the start of the lane. Positions by lane say up to which
+# node of each lane something comes after.
+
+
+def _latest(*positions: list[int]) -> list[int]:
+    return [max(each) for each in zip(*positions, strict=True)]
+
+
 class _Lanes:
-    """The lanes filled so far.
+    """The lanes filled so far."""
 
-    A position is the index of a node in its lane; -1 stands for the start of the lane. `needs` is a list with one
-    position for each lane: the last node there that must come first.
-    """
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.start = [-1] * most
+        self.after: list[list[list[int]]] = []  # by lane and position: the positions that come before, with its own
+        self.last: list[int] = []  # the last node of each lane
 
-    most: int
-    nodes: list[list[int]] = field(default_factory=list)
-    after: list[list[list[int]]] = field(default_factory=list)  # [lane][position]: the last position before it, by lane
-
-    def tail(self, lane: int) -> int:
-        return len(self.nodes[lane]) - 1
+    def before(self, lane: int) -> list[int]:
+        """Return the positions that come before the lane's next node."""
+        return self.after[lane][-1] if lane < len(self.after) else self.start
 
     def implied(self, needs: list[int]) -> list[int]:
-        """Return the last position in each lane that comes before a node with these needs."""
-        found = list(needs)
-        for lane, position in enumerate(needs):
-            if position >= 0:
-                found = [max(pair) for pair in zip(found, self.after[lane][position], strict=True)]
-        return found
+        """Return the positions that come before a node which comes after these."""
+        return _latest(needs, *[self.after[lane][at] for lane, at in enumerate(needs) if at >= 0])
 
     def choose(self, needs: list[int]) -> int:
-        """Return the lane for a node with these needs.
+        """Return the lane for a node with these needs, maybe a new one.
 
         It prefers the fewest new waits, then the fewest new lanes, then the fewest new orderings.
         """
-        there = range(len(self.nodes))
-        following = [lane for lane in there if needs[lane] == self.tail(lane)]
+        tails = [len(positions) - 1 for positions in self.after]
+        following = [lane for lane, tail in enumerate(tails) if needs[lane] == tail]
         if following:
-            return 0 if 0 in following else max(following, key=lambda lane: self.nodes[lane][-1])
+            return 0 if 0 in following else max(following, key=self.last.__getitem__)
         implied = self.implied(needs)
-        idle = [lane for lane in there if implied[lane] == self.tail(lane)]
+        idle = [lane for lane, tail in enumerate(tails) if implied[lane] == tail]
         if idle:
             return idle[0]
-        if len(self.nodes) < self.most:
-            self.nodes.append([])
-            self.after.append([])
-            return len(self.nodes) - 1
-        return min(there, key=lambda lane: len(self.nodes[lane]))
+        return len(tails) if len(tails) < self.most else tails.index(min(tails))
 
     def waits(self, lane: int, needs: list[int]) -> list[tuple[int, int]]:
         """Return the (lane, position) pairs that a node with these needs must wait for if it goes into this lane."""
-        before = self.after[lane][-1] if self.after[lane] else [-1] * self.most
+        before = self.before(lane)
         new = [(other, at) for other, at in enumerate(needs) if other != lane and at > before[other]]
         return [
             (other, at)
@@ -130,17 +112,20 @@ class _Lanes:
             if not any(self.after[another][there][other] >= at for another, there in new if another != other)
         ]
 
-    def append(self, lane: int, node: int, needs: list[int]) -> None:
-        after = self.implied(needs)
-        if self.after[lane]:
-            after = [max(pair) for pair in zip(after, self.after[lane][-1], strict=True)]
-        self.nodes[lane].append(node)
-        after[lane] = self.tail(lane)
+    def append(self, lane: int, node: int, needs: list[int]) -> list[int]:
+        """Add a node to a lane. Returns what a node that comes after it needs."""
+        after = _latest(self.implied(needs), self.before(lane))
+        if lane == len(self.after):
+            self.after.append([])
+            self.last.append(node)
+        after[lane] = len(self.after[lane])
         self.after[lane].append(after)
+        self.last[lane] = node
+        return [after[lane] if each == lane else -1 for each in range(self.most)]
 
 
 def segments_of(dependencies: Sequence[Sequence[int]], acting: Sequence[bool], most: int = LANES) -> list[Segment]:
-    """Cut a graph into segments. Each segment comes after all the segments that it waits for.
+    """Cut a graph into segments of at most so many lanes. Each comes after all the segments that it waits for.
 
     Parameters
     ----------
@@ -149,54 +134,39 @@ def segments_of(dependencies: Sequence[Sequence[int]], acting: Sequence[bool], m
     acting : sequence of bool
         Whether each node does anything. A node that does nothing gets no place: nodes that depend on it take over its
         dependencies.
-    most : int
-        The most lanes that there may be.
     """
     if all(node - 1 in earlier for node, earlier in enumerate(dependencies) if node):
         chain = [node for node, acts in enumerate(acting) if acts]
         return [Segment(0, chain)] if chain else []
     lanes = _Lanes(most)
     needs: list[list[int]] = []  # by node: the positions that a dependent of it needs
-    placed: list[tuple[int, int, list[tuple[int, int]]]] = []  # node, lane, waits
+    placed: list[tuple[int | None, int, list[tuple[int, int]]]] = []  # node, lane, waits
     for node, earlier in enumerate(dependencies):
-        own = [-1] * most
-        for other in earlier:
-            own = [max(pair) for pair in zip(own, needs[other], strict=True)]
+        own = _latest(lanes.start, *[needs[other] for other in earlier])
         if acting[node]:
             lane = lanes.choose(own)
             placed.append((node, lane, lanes.waits(lane, own)))
-            lanes.append(lane, node, own)
-            own = [-1] * most
-            own[lane] = lanes.tail(lane)
+            own = lanes.append(lane, node, own)
         needs.append(own)
-    ends = [-1] * most
-    for lane in range(1, len(lanes.nodes)):
-        ends[lane] = lanes.tail(lane)
-    last = lanes.waits(0, ends) if lanes.nodes else []
-    awaited = {point for _, _, waits in placed for point in waits}.union(last)
-    return _cut(placed, awaited, last)
-
-
-def _cut(
-    placed: list[tuple[int, int, list[tuple[int, int]]]], awaited: set[tuple[int, int]], last: list[tuple[int, int]]
-) -> list[Segment]:
+    ends = [-1, *[len(positions) - 1 for positions in lanes.after[1:]], *lanes.start][:most]
+    last = lanes.waits(0, ends)
+    if last:
+        placed.append((None, 0, last))
+    awaited = {point for _, _, waits in placed for point in waits}
     segments: list[Segment] = []
     open_in: dict[int, int] = {}  # by lane: the segment that the lane's next node continues
-    lengths: defaultdict[int, int] = defaultdict(int)
+    lengths = [0] * most
     ending_at: dict[tuple[int, int], int] = {}
-    for node, lane, waits in placed:
+    for each, lane, waits in placed:
         if waits or lane not in open_in:
             from_start = lane != 0 and lengths[lane] == 0 and not waits
             open_in[lane] = len(segments)
             segments.append(Segment(lane, [], [ending_at[point] for point in waits], from_start=from_start))
-        segment = open_in[lane]
-        segments[segment].nodes.append(node)
+        if each is not None:
+            segments[open_in[lane]].nodes.append(each)
         point = lane, lengths[lane]
         if point in awaited:
-            segments[segment].awaited = True
-            ending_at[point] = segment
-            del open_in[lane]
+            ending_at[point] = open_in.pop(lane)
+            segments[ending_at[point]].awaited = True
         lengths[lane] += 1
-    if last:
-        segments.append(Segment(0, [], [ending_at[point] for point in last]))
     return segments

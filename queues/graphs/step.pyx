@@ -17,8 +17,8 @@ from forebay.core.driver cimport (
 )
 from forebay.core.ownership cimport Guard, Ref
 from forebay.core.plan cimport (
-    POINTER, PackedPointer, Parameter, Plan, delete_plan, has_right_type, has_same_local, has_value, take_value,
-    usage_of
+    POINTER, PackedPointer, Parameter, Plan, change_use, delete_plan, has_right_type, has_same_local, has_value,
+    take_value, usage_of
 )
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
@@ -26,11 +26,11 @@ from forebay.core.state cimport (
     QueueState, open_step_count, poll_marker, refusal, submit_collected
 )
 from forebay.core.state cimport OpenStep  # no-cython-lint: the class below that extends it does not count
-from forebay.core.usage cimport Moment, Usage, is_created, pin, unpin
-from forebay.core.vector_clock cimport completed_epoch, note_reached, submitted_epoch
+from forebay.core.usage cimport Moment, Usage, is_created
+from forebay.core.vector_clock cimport Clock, completed_epoch, note_reached, submitted_epoch
 from forebay.lifetimes.deferred cimport collect_device, retire_after
 from forebay.queues.graphs.executable cimport (
-    MOST_COPIES, Copy, Kept, Recorded, Recorder, Run, choose_copy, new_kept, set_arguments, take_copies
+    MOST_COPIES, Copy, Kept, Recorded, Recorder, Run, choose_copy, new_kept, submit_one, take_copies
 )
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.launch cimport create_plan, is_same_block
@@ -57,29 +57,15 @@ cdef cppclass Entry(Recorded):
     bint varies  # an argument was another one than the time before
 
 
-cdef cppclass LaneEpochs:
-    """Epochs of a lane's queue."""
-    uint64_t began  # when the step was opened
-    uint64_t last_seen  # of the last launch that was recorded or collected
-    uint64_t before  # before what is collected
-    uint64_t last_used  # of the last launch that used anything of this
-
-
-cdef cppclass Refused:
-    """The first collected launch that the driver did not take."""
-    Status status
-    uint64_t kernel_id
-    uint32_t argument
-
-
 cdef cppclass Lane(OpenStep):
-    # Guarded by the queue's lock. What only the step's thread changes it may also read without.
+    # Guarded by the queue's lock. What only the step's thread changes it may also read without. Made with zeros.
     vector[Entry*] entries
     vector[uint64_t] versions  # by entry: raised whenever it changes
     vector[Run*] runs  # by their first entry; NULL for none
     vector[size_t] ends  # by the entry with which it began: the end of each run, when the step was last open
     vector[size_t] new_ends  # the same, while it is open
-    vector[Plan*] plans  # one for each kernel; owned
+    # One for each kernel, whose arguments are set when a run is recorded, or submitted one by one; owned
+    vector[Plan*] plans
     PyObject* owner  # the LaneOwner
     vector[Copy*] dropped  # that no run has any more, until the step is left
     vector[Plan*] dropped_plans  # that no entry has any more, likewise
@@ -87,12 +73,19 @@ cdef cppclass Lane(OpenStep):
     size_t first  # of what is collected
     size_t at  # the entry that the next launch is compared with
     size_t run_first  # of the run that was submitted last, or is being recorded
-    LaneEpochs epochs
+    # Epochs of the queue
+    uint64_t began  # when the step was opened
+    uint64_t last_seen  # of the last launch that was recorded or collected
+    uint64_t before  # before what is collected
+    uint64_t last_used  # of the last launch that used anything of this
     bint recording  # what comes is recorded, because it is new or different
     bint plain  # the launches cannot be recorded, or are never the same, so they are submitted as they come
     bint told  # that it is plain
     int recorded  # how many times in a row
-    Refused refused
+    # The first collected launch that the driver did not take
+    Status refused
+    uint64_t refused_kernel
+    uint32_t refused_argument
 
 
 cdef void submit(QueueState* queue) noexcept nogil:  # the queue is locked
@@ -101,7 +94,7 @@ cdef void submit(QueueState* queue) noexcept nogil:  # the queue is locked
     lane.waiting = 0
     lane.first = end
     lane.run_first = first
-    lane.epochs.last_used = lane.epochs.last_seen = submitted_epoch(queue.epochs)
+    lane.last_used = lane.last_seen = submitted_epoch(queue.epochs)
     lane.new_ends[first] = end
     if end - first < 2 or lane.ends[first] != end or lane.plain or not replay_run(queue, lane, first, end):
         submit_each(queue, lane, first, end)
@@ -118,13 +111,10 @@ cdef void submit_each(QueueState* queue, Lane* lane, size_t first, size_t end) n
     for i in range(first, end):
         entry = lane.entries[i]
         failed_at = <uint32_t> -1
-        status = set_arguments(entry, &failed_at)
-        if status == 0:
-            status = queue.driver.launch(queue.handle, entry.plan.kernel, &entry.command.geometry, waits)
+        status = submit_one(queue.driver, queue.handle, entry, waits, &failed_at)
         if status != 0:
-            if lane.refused.status == 0:
-                lane.refused.status, lane.refused.argument = status, failed_at
-                lane.refused.kernel_id = entry.plan.kernel_id
+            if lane.refused == 0:
+                lane.refused, lane.refused_kernel, lane.refused_argument = status, entry.plan.kernel_id, failed_at
             return
         if waits.count:
             waits.count = 0
@@ -140,7 +130,7 @@ cdef bint replay_run(QueueState* queue, Lane* lane, size_t first, size_t end) no
     cdef Status status
     if run == NULL:
         run = lane.runs[first] = new Run()
-        run.first = first
+        run.first, run.changeable = first, True
     elif run.end != end:  # another run that begins there
         take_copies(lane.dropped, run)
     run.end = end
@@ -160,27 +150,20 @@ cdef bint replay_run(QueueState* queue, Lane* lane, size_t first, size_t end) no
 cdef bint may_run(void* owner, Copy* copy) noexcept nogil:  # the queue is locked
     """Return whether a copy may still run. The one that was replayed last gets a marker then, for later."""
     cdef QueueState* queue = <QueueState*> owner
+    cdef uint64_t before = (<Lane*> queue.step).before
+    cdef Clock* clock = queue.order.clock
+    cdef bint done = False
     if copy.epoch <= completed_epoch(queue.epochs):
         return False
     if copy.marker.get() == NULL:
-        if is_done(queue):
+        if not queue.order.pending.empty():
+            before, clock = queue.order.before_pending, queue.order.clock_before
+        # if all that the driver has of the queue is done, no marker is needed
+        if queue.driver.poll != NULL and queue.driver.poll(queue.handle, &done) == 0 and done:
+            note_reached(queue.epochs, before, clock)
             return False
-        if queue.order.pending.empty():
-            mark_before(queue, (<Lane*> queue.step).epochs.before, queue.order.clock, copy.marker)
-        else:
-            mark_before(queue, queue.order.before_pending, queue.order.clock_before, copy.marker)
+        mark_before(queue, before, clock, copy.marker)
     return copy.marker.get() == NULL or poll_marker(copy.marker.get()) != DONE
-
-
-cdef bint is_done(QueueState* queue) noexcept nogil:  # the queue is locked
-    """Ask the driver whether all that it has of the queue is done: then no marker is needed."""
-    cdef bint done = False
-    if queue.driver.poll != NULL and queue.driver.poll(queue.handle, &done) == 0 and done:
-        if queue.order.pending.empty():
-            note_reached(queue.epochs, (<Lane*> queue.step).epochs.before, queue.order.clock)
-        else:
-            note_reached(queue.epochs, queue.order.before_pending, queue.order.clock_before)
-    return done
 
 
 # -- collects the launches of an open step: a launch is only compared with the record, and what changed is noted
@@ -198,16 +181,9 @@ cdef enum:
 # -- comparing
 
 
-cdef void change_use(QueueState* queue, Entry* entry, uint32_t index, Usage* uses) noexcept nogil:
-    cdef bint writes = entry.plan.parameters[index].writes
-    cdef Ref[Usage] before = entry.uses[index]
-    if before.get() == uses:
-        return
-    entry.uses[index] = Ref[Usage].share(uses)
-    if uses != NULL:
-        pin(uses, queue.epochs, &entry.epoch, writes)
-    if before.get() != NULL:
-        unpin(before.get(), &entry.epoch, writes)
+cdef void note_argument(QueueState* queue, Entry* entry, size_t index, Usage* usage) noexcept nogil:
+    """Note which allocation the entry has now as this argument. The queue is locked, or no other thread has it."""
+    change_use(entry.uses[index], usage, queue.epochs, &entry.epoch, entry.plan.parameters[index].writes)
 
 
 cdef Status take_arguments(
@@ -241,7 +217,7 @@ cdef Status take_arguments(
             entry.changed_at[i] = version
             take_value(known, value, parameter.width)
             if parameter.kind == POINTER:
-                change_use(queue, entry, i, usage)
+                note_argument(queue, entry, i, usage)
         parameter += 1
     queue.counts.arg_bytes_set += bytes_set
     queue.counts.arg_bytes_skipped += entry.plan.argument_bytes - bytes_set
@@ -267,14 +243,6 @@ cdef Collecting collect(
         return TO_BE_RECORDED
     if not locked and not guard.try_take(queue.lock):
         return OUT_OF_TURN  # to wait for the lock the GIL would have to go, and then memory may be closed
-    return collect_next(queue, lane, entry, geometry, packed, status, failed_at)
-
-
-cdef inline Collecting collect_next(
-    QueueState* queue, Lane* lane, Entry* entry, const Geometry* geometry, const char* packed, Status* status,
-    uint32_t* failed_at
-) noexcept:
-    """Collect a launch of the kernel and block of the record's next entry. The queue is locked."""
     if queue.slow_path & ~<uint32_t> (BY_CHECK | BY_WATCH) != BY_STEP:
         return NOT_COLLECTED
     if owes_null_wait(queue):
@@ -300,7 +268,7 @@ cdef inline Collecting collect_next(
         lane.versions[lane.at] += 1
         entry.changed_at[entry.plan.parameters.size()] = lane.versions[lane.at]
     if lane.waiting == 0:
-        lane.epochs.before = submitted_epoch(queue.epochs)
+        lane.before = submitted_epoch(queue.epochs)
     lane.waiting += 1
     lane.at += 1
     count_command(queue)
@@ -326,24 +294,18 @@ cdef void forget_entries(Lane* lane, size_t kept) noexcept nogil:
     for i in range(kept, lane.entries.size()):
         entry = lane.entries[i]
         for j in range(entry.uses.size()):
-            change_use(NULL, entry, <uint32_t> j, NULL)
+            note_argument(<QueueState*> lane.recorder.owner, entry, j, NULL)
         del entry
     lane.entries.resize(kept)
-    lane.versions.resize(kept)
-    lane.runs.resize(kept)
-    lane.ends.resize(kept)
-    lane.new_ends.resize(kept)
+    fit_entries(lane)
 
 
-cdef Plan* known_plan(Lane* lane, uint64_t kernel_id) noexcept:
-    """Return the lane's own plan of a kernel, or NULL: its arguments are set when a run is recorded, or submitted one
-    by one.
-    """
-    cdef size_t i
-    for i in range(lane.plans.size()):
-        if lane.plans[i].kernel_id == kernel_id:
-            return lane.plans[i]
-    return NULL
+cdef void fit_entries(Lane* lane) noexcept nogil:
+    """Let all that the lane has by entry be as many as there are entries."""
+    lane.versions.resize(lane.entries.size())
+    lane.runs.resize(lane.entries.size())
+    lane.ends.resize(lane.entries.size())
+    lane.new_ends.resize(lane.entries.size())
 
 
 cdef int submitted(
@@ -353,15 +315,18 @@ cdef int submitted(
     cdef Lane* lane = <Lane*> queue.step
     cdef Kernel kernel = <Kernel> launched
     cdef Entry* entry = NULL
-    cdef Plan* plan
+    cdef Plan* plan = NULL
     cdef Plan* made = NULL
+    cdef Plan* each
     cdef LaneOwner owner
     cdef Guard guard
     if lane == NULL or lane.thread != PyThreadState_Get():
         return 0
     owner = <LaneOwner> lane.owner  # another thread may close the step while the GIL is away
     if why == TO_BE_RECORDED:
-        plan = known_plan(lane, kernel.id)
+        for each in lane.plans:
+            if each.kernel_id == kernel.id:
+                plan = each
         if plan == NULL:
             try:
                 plan = made = create_plan(queue.driver, kernel, NULL)
@@ -372,8 +337,6 @@ cdef int submitted(
         entry.plan = plan
         entry.command.kind, entry.command.kernel = LAUNCH_COMMAND, plan.kernel
         entry.command.geometry = geometry[0]
-        entry.epoch = 0
-        entry.varies = False
         entry.changed_at.resize(kernel.count + 1, 0)
         entry.values.assign(packed, packed + kernel.packed_size)
         entry.uses.resize(kernel.count)
@@ -389,7 +352,7 @@ cdef int submitted(
                 add_entry(queue, lane, entry)
             lane.at += 1
             lane.first = lane.at
-            lane.epochs.last_seen = submitted_epoch(queue.epochs)
+            lane.last_seen = submitted_epoch(queue.epochs)
         else:
             del entry
         guard.leave()
@@ -399,29 +362,23 @@ cdef int submitted(
 
 
 cdef void add_entry(QueueState* queue, Lane* lane, Entry* entry) noexcept nogil:  # the queue is locked
-    cdef uint32_t i
+    cdef const Parameter* parameter
+    cdef size_t i
     if not lane.recording:
         lane.recording = True
         forget_entries(lane, lane.at)
-    for i in range(<uint32_t> entry.plan.parameters.size()):
-        if entry.plan.parameters[i].kind == POINTER:
-            change_use(queue, entry, i, usage_of(<const PackedPointer*> (
-                entry.values.data() + entry.plan.parameters[i].offset)))
-    if submitted_epoch(queue.epochs) != lane.epochs.last_seen + 1 and lane.at != 0:  # another command came in between
+    for i in range(entry.uses.size()):
+        parameter = &entry.plan.parameters[i]
+        if parameter.kind == POINTER:
+            note_argument(queue, entry, i, usage_of(<const PackedPointer*> (entry.values.data() + parameter.offset)))
+    if submitted_epoch(queue.epochs) != lane.last_seen + 1 and lane.at != 0:  # another command came in between
         lane.new_ends[lane.run_first] = lane.at
         lane.run_first = lane.at
     lane.entries.push_back(entry)
-    lane.versions.push_back(0)
-    lane.runs.push_back(NULL)
-    lane.ends.push_back(0)
-    lane.new_ends.push_back(0)
+    fit_entries(lane)
 
 
 # -- opening and leaving
-
-
-cdef enum:
-    IN_STEP = -101  # the queue is in an open step already
 
 
 cdef bint can_collect(QueueState* queue) noexcept nogil:
@@ -441,14 +398,7 @@ cdef LaneOwner new_lane(object queue, QueueState* state):
     lane.collect = collect
     lane.submitted = submitted
     lane.owner = <PyObject*> owner
-    lane.waiting = lane.first = lane.at = lane.run_first = 0
-    lane.epochs.before = lane.epochs.last_used = lane.epochs.began = lane.epochs.last_seen = 0
-    lane.recording = lane.plain = lane.told = False
-    lane.recorded = 0
-    lane.refused.status = 0
     lane.recorder.driver, lane.recorder.queue = state.driver, state.handle
-    lane.recorder.after = NULL
-    lane.recorder.changeable = True
     lane.recorder.may_run, lane.recorder.owner = may_run, state
     return owner
 
@@ -463,12 +413,10 @@ cdef Status open_lane(LaneOwner owner):
     with nogil:
         guard.take(queue.lock)
         status = refusal(queue)
-        if status == 0 and queue.step != NULL:
-            status = IN_STEP
         if status == 0 and not lane.plain:
             lane.first = lane.at = lane.run_first = 0
             lane.recording = False
-            lane.epochs.began = lane.epochs.last_seen = submitted_epoch(queue.epochs)
+            lane.began = lane.last_seen = submitted_epoch(queue.epochs)
             lane.new_ends.assign(lane.entries.size(), 0)
             queue.step = lane
             queue.slow_path |= BY_STEP
@@ -478,33 +426,15 @@ cdef Status open_lane(LaneOwner owner):
 
 cdef void drop_plans(Lane* lane) noexcept nogil:
     """Drop the plans of kernels that no entry has any more. The queue is locked."""
-    cdef bint used
-    cdef size_t i, j, kept = 0
-    for i in range(lane.plans.size()):
-        used = False
-        for j in range(lane.entries.size()):
-            used = used or lane.entries[j].plan == lane.plans[i]
-        if used:
-            lane.plans[kept] = lane.plans[i]
-            kept += 1
+    cdef vector[Plan*] used
+    for plan in lane.plans:
+        for entry in lane.entries:
+            if entry.plan == plan:
+                used.push_back(plan)
+                break
         else:
-            lane.dropped_plans.push_back(lane.plans[i])
-    lane.plans.resize(kept)
-
-
-cdef void end_record(QueueState* queue, Lane* lane, bint differs) noexcept nogil:
-    """Note what this time was like: the same, or recorded; and where the runs ended. The queue is locked."""
-    if lane.recording:
-        lane.new_ends[lane.run_first] = lane.at
-    forget_entries(lane, lane.at)
-    lane.ends.swap(lane.new_ends)
-    if not differs:
-        lane.recorded = 0
-    elif lane.recorded == MOST_RECORDED:
-        lane.plain = True
-    else:
-        lane.recorded += 1
-        queue.counts.steps_recorded += 1
+            lane.dropped_plans.push_back(plan)
+    lane.plans.swap(used)
 
 
 cdef void leave_lane(LaneOwner owner, bint failed, uint64_t steps=0) noexcept:
@@ -525,8 +455,16 @@ cdef void leave_lane(LaneOwner owner, bint failed, uint64_t steps=0) noexcept:
             queue.step = NULL
             queue.slow_path &= ~<uint32_t> BY_STEP
             differs = lane.recording or lane.at < lane.entries.size()
-            if not failed and lane.refused.status == 0:
-                end_record(queue, lane, differs)
+            if not failed and lane.refused == 0:
+                if lane.recording:
+                    lane.new_ends[lane.run_first] = lane.at
+                forget_entries(lane, lane.at)
+                lane.ends.swap(lane.new_ends)
+                if differs and lane.recorded == MOST_RECORDED:
+                    lane.plain = True
+                else:
+                    lane.recorded = lane.recorded + 1 if differs else 0
+                    queue.counts.steps_recorded += differs
             elif lane.recording:
                 forget_entries(lane, 0)
             if lane.plain and not lane.told:
@@ -550,12 +488,12 @@ cdef void retire_dropped(LaneOwner owner) noexcept:
     if lane.dropped.empty() and lane.dropped_plans.empty():
         return
     for plan in lane.dropped_plans:
-        if lane.refused.status == 0 or plan.kernel_id != lane.refused.kernel_id:
+        if lane.refused == 0 or plan.kernel_id != lane.refused_kernel:
             owner.names.pop(plan.kernel_id, None)  # else an error is about to name it
     kept = new_kept(owner.state.device)
     kept.copies.swap(lane.dropped)
     kept.plans.swap(lane.dropped_plans)
-    retire_after(owner.state.device, kept, owner.state.epochs, lane.epochs.last_used)
+    retire_after(owner.state.device, kept, owner.state.epochs, lane.last_used)
 
 
 @cython.no_gc_clear
@@ -565,7 +503,7 @@ cdef class LaneOwner:
     """
 
     cdef Lane* lane
-    cdef QueueState* state  # of the queue
+    cdef QueueState* state  # of the queue; retained
     cdef Ref[QueueState] kept_state
     cdef readonly object queue
     cdef readonly dict names  # of the kernels in the record, by id; for errors
@@ -615,8 +553,8 @@ cdef class Step:
     cdef bint is_open
     cdef void* thread
     cdef LaneOwner own  # the queue's; None when the driver submits each launch at once
-    cdef dict others  # LaneOwner by Queue
-    cdef list joined  # LaneOwners that take part this time, beside the queue's
+    cdef dict owners  # LaneOwner by Queue, with the own one
+    cdef list joined  # LaneOwners that take part this time, beside the own one
     cdef object __weakref__
 
     def __init__(self, *args: Never, **kwargs: Never) -> None:
@@ -626,10 +564,9 @@ cdef class Step:
     def _of(Queue queue) -> Step:
         cdef Step step = Step.__new__(Step)
         step.queue = queue
-        step.others = {}
-        step.joined = []
+        step.owners, step.joined = {}, []
         if can_collect(queue.state):
-            step.own = new_lane(queue, queue.state)
+            step.own = step.owners[queue] = new_lane(queue, queue.state)
         return step
 
     def __dealloc__(self):
@@ -638,12 +575,11 @@ cdef class Step:
 
     cdef int give_back(self) except -1:
         cdef LaneOwner owner
-        for owner in [self.own, *self.others.values()]:
-            if owner is not None:
-                leave_lane(owner, True)
-                owner.queue = None
+        for owner in tuple(self.owners.values()):
+            leave_lane(owner, True)
+            owner.queue = None
         self.own = None
-        self.others = {}
+        self.owners = {}
         self.joined = []
         return 0
 
@@ -673,18 +609,17 @@ cdef class Step:
         for other in open_steps:
             if other.thread == thread:
                 raise StepError(f"step on {self.queue!r}: a step of {other.queue!r} is open in this thread")
+        self.queue._step = self
         if own is not None:
             status = open_lane(own)
-            if self.closed:
+            if status != 0 or self.closed:
                 leave_lane(own, True)
-                raise ClosedError(f"this Step of {self.queue!r} is closed")
-            if status == IN_STEP:
-                raise StepError(f"step on {self.queue!r}: it is in an open step already")
-            if status != 0:
+                self.queue._step = None
+                if self.closed:
+                    raise ClosedError(f"this Step of {self.queue!r} is closed")
                 self.queue._raise(status, "step")
         self.thread = thread
         self.is_open = True
-        self.queue._step = self
         open_steps.append(self)
         open_step_count.fetch_add(1)
         return self
@@ -714,10 +649,9 @@ cdef class Step:
         self.is_open = False
         open_steps.remove(self)
         open_step_count.fetch_sub(1)
-        self.queue._step = None
         if own is not None:
             leave_lane(own, failed, 1)
-            if own.lane.refused.status != 0:
+            if own.lane.refused != 0:
                 refused = own
         else:
             with nogil:
@@ -725,21 +659,22 @@ cdef class Step:
                 state.counts.steps += 1
                 guard.leave()
         for owner in joined:
-            (<Queue> owner.queue)._step = None
             leave_lane(owner, failed)
-            if owner.lane.refused.status != 0:
+            (<Queue> owner.queue)._step = None
+            if owner.lane.refused != 0:
                 refused = owner
+        self.queue._step = None
         if refused is not None:
             self.raise_refused(refused, failed)
         return 0
 
     cdef int raise_refused(self, LaneOwner owner, bint failed) except -1:
-        cdef Status status = owner.lane.refused.status
-        cdef uint32_t failed_at = owner.lane.refused.argument
-        owner.lane.refused.status = 0
+        cdef Status status = owner.lane.refused
+        cdef uint32_t failed_at = owner.lane.refused_argument
+        owner.lane.refused = 0
         if failed:
             return 0
-        name, parameters = owner.names[owner.lane.refused.kernel_id]
+        name, parameters = owner.names[owner.lane.refused_kernel]
         what = f"kernel {name!r}, collected by a step"
         if failed_at < len(parameters):
             parameter = parameters[failed_at]
@@ -750,23 +685,23 @@ cdef class Step:
         """Let a queue take part that waits for one that does, or for an event that was recorded there at this epoch."""
         cdef LaneOwner owner
         if (
-            not self.is_open or self.thread != PyThreadState_Get() or self.own is None or queue._step is not None
+            not self.is_open or self.own is None or self.thread != PyThreadState_Get() or queue._step is not None
             or queue.device._context is not self.queue.device._context or queue._capture is not None
             or not can_collect(queue.state)
         ):
             return
-        owner = self.own if producer is self.queue else self.others[producer]
-        if epoch is not None and epoch <= owner.lane.epochs.began:
+        owner = self.owners[producer]
+        if epoch is not None and epoch <= owner.lane.began:
             return
-        owner = self.others.get(queue)
+        owner = self.owners.get(queue)
         if owner is None:
-            owner = self.others[queue] = new_lane(queue, queue.state)
-        if open_lane(owner) == 0:
-            if not self.is_open:  # another thread has closed it meanwhile
-                leave_lane(owner, True)
-                return
-            queue._step = self
+            owner = self.owners[queue] = new_lane(queue, queue.state)
+        queue._step = self
+        if open_lane(owner) == 0 and self.is_open:
             self.joined.append(owner)
+        else:  # another thread has closed it meanwhile
+            leave_lane(owner, True)
+            queue._step = None
 
     def close(self) -> None:
         """Give back what the step has recorded, once the device is done with it. Does not block.

@@ -16,8 +16,8 @@ OTHERS = {
     "sync/ordering.pyx": "carry_pending take_marker mark_for_host",  # waits that count already; markers count none
     "queues/launch/launch.pxd": "submit_launch",  # of `launch_ready`, `launch_after_waits` and `call_launch`
     "queues/launch/launch.pyx": "call_bound upload",  # the common bound launch; of `upload_spills`
-    "queues/graphs/executable.pyx": "submit_one add_event finish_lane",  # of `call_run`; after it
-    "queues/graphs/step.pyx": "submit_each replay_run",  # launches that were counted when they were collected
+    "queues/graphs/executable.pyx": "submit_one add_event",  # of `call_run` and of steps; after it
+    "queues/graphs/step.pyx": "replay_run",  # launches that were counted when they were collected
     "queues/host_functions.pyx": "submit_call",  # of `call_function` and of graphs
 }
 DRIVERS = ("queues/opencl", "queues/levelzero", "queues/sycl", "queues/cuda")
