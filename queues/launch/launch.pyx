@@ -16,7 +16,7 @@ from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_AsLongLong, PyLong_AsSsize_t, PyLong_AsUnsignedLongLong
 from cpython.number cimport PyNumber_Long
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.ref cimport Py_DECREF, Py_XINCREF
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from cython.operator cimport dereference
 from libc.math cimport isinf
@@ -36,8 +36,8 @@ from forebay.core.plan cimport (
 )
 from forebay.core.process cimport check_memory
 from forebay.core.state cimport (
-    BY_STEP, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting, OpenStep, QueueState,
-    begin_following, end_following, refusal, renew_resident_list
+    BY_STEP, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, AnyQueue, Collecting, OpenStep,
+    QueueState, begin_following, end_following, refusal, renew_resident_list
 )
 from forebay.core.usage cimport Moment, Usage, Versions, is_created, is_known_created, still_holds
 from forebay.core.vector_clock cimport Clock, Epochs, completed_epoch, submitted_epoch
@@ -99,7 +99,7 @@ cdef cppclass Launch(Command):
     uint64_t kernel_id
     Plan* bound  # of a bound launch; NULL for any other, whose plan is looked for
     Plan* plan
-    const Geometry* geometry
+    const Geometry* geometry  # NULL: only the uploads before it
     char* packed
     bint spilled  # bytes by value are uploaded before it
     bint follows
@@ -127,11 +127,8 @@ cdef Status call_launch(QueueState* state, Command* command, Waits waits) noexce
         return STALE
     clock = <Clock*> state.order.clock if command.order == NULL else <Clock*> command.order.clock
     if launch.spilled:
-        if launch.bound == NULL:
-            status = upload_spills(state, launch, clock, waits)
-        else:
-            status = upload_again(state, launch, waits)
-        if status != 0:
+        status = upload_spills(state, launch, clock, waits)
+        if status != 0 or launch.geometry == NULL:
             return status
         use_spills(launch.plan, launch.packed)
         if command.began:
@@ -188,60 +185,59 @@ cdef Status launch_at_once(
 
 cdef int launch_uncommon(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, Views* views, const Versions* versions, Status status, uint32_t failed_at
+    char* packed, Views* views, const Versions* versions, BoundLaunch bound, Status status, uint32_t failed_at
 ) except -1:
-    """Launch in every other case: with waits to gather, without a plan yet, or after a failure. Releases the views.
-    Returns 1 when `versions` does not hold any more: then nothing was submitted.
+    """Launch in every other case: with waits to gather, without a plan yet, bound (else None), or after a failure.
+    Releases the views. Returns 1 when `versions` does not hold any more: then nothing was submitted.
     """
     cdef Announcement announced = None
+    cdef Launch launch
     cdef Geometry geometry
     cdef Collecting answer = NOT_COLLECTED
     cdef int unusual = views.unusual
     cdef bint spilled = unusual & HAS_BYTES != 0
     cdef uint64_t waits = state.counts.waits_made  # the program's own were counted when it made them
     try:
-        if is_observed(state) and not unusual & HAS_ARRAYS:  # these launch again, with Buffers
-            check_elements(kernel, packed)
-            announced = announce_launch(queue, kernel, arguments, packed, read_geometry(kernel, grid, block))
-            unusual |= RAN_PYTHON
-        if state.slow_path & BY_STEP and versions == NULL and not unusual:
-            answer = ask_step(state, kernel, read_geometry(kernel, grid, block), packed, &failed_at)
-            if answer == COLLECTED:
-                return 0
         check_elements(kernel, packed)
-        if unusual & HAS_ARRAYS:
+        if unusual & HAS_ARRAYS:  # it launches again, with Buffers
             launch_with_arrays(queue, kernel, grid, block, list_of(arguments, kernel.count))
             return 0
-        geometry = read_geometry(kernel, grid, block)[0]
+        if bound is None:
+            geometry = read_geometry(kernel, grid, block)[0]
+        else:
+            geometry = bound.geometry
+        if is_observed(state):
+            announced = announce_launch(queue, kernel, arguments, packed, &geometry)
+            unusual |= RAN_PYTHON
         # The GIL may go from here on, and was given to other code where an argument was converted.
         _held = hold_arguments(kernel, arguments)
-        if state.slow_path & BY_STEP and versions == NULL and unusual == RAN_PYTHON:
-            answer = ask_step(state, kernel, &geometry, packed, &failed_at)
-        answer = ask_step_again(state, kernel, &geometry, packed, answer)
+        if state.slow_path & BY_STEP and versions == NULL and unusual & ~RAN_PYTHON == 0:
+            answer = ask_step(state, kernel, &geometry, packed)
         if answer == COLLECTED:
             status = 0
         elif versions == NULL and status == NO_PLAN and unusual & (RAN_PYTHON | HAS_MUCH) == RAN_PYTHON:
             status = launch_at_once(state, kernel, &geometry, packed, spilled, NULL, &failed_at)
         while status == NO_PLAN or status == NO_ROOM or status == NOT_CREATED:
+            init_launch(
+                &launch, kernel.id, NULL if bound is None else bound.plan, &geometry, packed, spilled,
+                kernel.follows if bound is None else bound.follows, versions, &failed_at)
             with nogil:
-                if status == NOT_CREATED:
-                    status = wait_for_creations(state, kernel.layout, kernel.count, packed)
-                if status == 0 or status == NO_PLAN or status == NO_ROOM:
-                    status = launch_gathered(
-                        state, kernel.id, NULL, &geometry, packed, spilled, kernel.follows, versions, &failed_at)
+                status = wait_for_creations(state, kernel.layout, kernel.count, packed) if status == NOT_CREATED else 0
+                if status == 0:
+                    status = launch_gathered(state, &launch)
             if status == NO_PLAN:
                 add_plan(queue, state, kernel)
             elif status == NO_ROOM:
-                make_room(queue, state, kernel.id, NULL, packed)
+                make_room(queue, kernel, &launch)
         if status == QUEUE_CAPTURED:
-            capture_launch(queue, kernel, grid, block, arguments)
-        elif status != 0 and status != STALE:
-            raise_launch_error(queue, kernel, status, failed_at)
+            capture_launch(queue, kernel, grid, block, arguments, bound)
         elif status == 0:
             settle(announced)
             tell_step(state, answer, kernel, &geometry, packed)
-            if waits_watcher is not None and state.counts.waits_made != waits:
+            if waits_watcher is not None and bound is None and state.counts.waits_made != waits:
                 waits_watcher(queue, kernel, state.counts.waits_made - waits)
+        elif status != STALE:
+            raise_launch_error(queue, kernel, status, failed_at)
         return status == STALE
     finally:
         release_views(views)
@@ -275,35 +271,32 @@ cdef list hold_arguments(Kernel kernel, PyObject* const* arguments):
     return held
 
 
-cdef inline Status launch_gathered(
-    QueueState* state, uint64_t kernel_id, Plan* bound, const Geometry* geometry, char* packed, bint spilled,
-    bint follows, const Versions* versions, uint32_t* failed_at
-) noexcept nogil:
-    """Submit a launch with its waits. `bound` is the plan of a bound launch; for others it must exist."""
-    cdef Launch launch
+cdef inline Status launch_gathered(QueueState* state, Launch* launch) noexcept nogil:
+    """Submit a launch with its waits. Without a plan it gathers none."""
     cdef Status status = 0
     cdef Guard guard
-    if bound == NULL:  # before any wait is gathered
+    if launch.bound == NULL:
         guard.take(state.lock)
         status = refusal(state)
-        if status == 0 and find_plan(state, kernel_id) == NULL:
+        if status == 0 and find_plan(state, launch.kernel_id) == NULL:
             status = NO_PLAN
         guard.leave()
-    if status != 0:
-        return status
-    init_launch(&launch, kernel_id, bound, geometry, packed, spilled, follows, versions, failed_at)
-    return submit(state, &launch)
+    return submit(state, launch) if status == 0 else status
 
 
 cdef int capture_launch(
-    object queue, Kernel kernel, object grid, object block, PyObject* const* arguments
+    object queue, Kernel kernel, object grid, object block, PyObject* const* arguments, BoundLaunch bound
 ) except -1:
-    """Make the launch a node of a graph, because the queue is captured."""
+    """Make the launch a node of a graph, because the queue is captured. Launch again if that has ended meanwhile."""
     cdef Py_ssize_t i
-    given = tuple([<object> arguments[i] for i in range(kernel.count) if not kernel.left_out[i]])
     capture = queue._capture
+    if bound is not None:
+        if capture is None or not capture.launch_bound(bound):
+            bound()
+        return 0
+    given = tuple([<object> arguments[i] for i in range(kernel.count) if not kernel.left_out[i]])
     if capture is None or not capture.launch(queue, kernel, grid, block, given):
-        queue.launch(kernel, grid, block, *given)  # the capture has ended meanwhile
+        queue.launch(kernel, grid, block, *given)
     return 0
 
 
@@ -358,23 +351,35 @@ cdef list list_of(PyObject* const* arguments, Py_ssize_t count):
 
 
 cdef Collecting ask_step(
-    QueueState* state, Kernel kernel, const Geometry* geometry, const char* packed, uint32_t* failed_at
-) except *:
-    """Offer a launch to the open step, if there is one. Nothing can have closed its memory since it was packed."""
-    cdef OpenStep* step = state.step  # which is given back with the GIL
+    QueueState* state, Kernel kernel, const Geometry* geometry, const char* packed
+) noexcept:
+    """Offer a launch to the open step, if there is one, and gather the waits that it owes before that. The memory of
+    its arguments is held, and their types are checked.
+    """
+    cdef OpenStep* step
+    cdef Collecting answer
+    cdef uint32_t failed_at
     cdef Status status = 0
-    cdef Collecting answer = NOT_COLLECTED
-    if step != NULL and not kernel.follows:
-        answer = step.collect(state, False, <PyObject*> kernel, geometry, packed, &status, failed_at)
+    for _ in range(5):
+        step = state.step  # which may be left while the GIL is away
+        if step == NULL or kernel.follows:
+            return NOT_COLLECTED
+        answer = step.collect(state, False, <PyObject*> kernel, geometry, packed, &status, &failed_at)
+        if answer != OWES_WAITS:
+            return answer
+        with nogil:
+            status = gather_ahead(state)
+            if status == 0:
+                status = wait_for_creations(state, kernel.layout, kernel.count, packed)
         if status != 0:
-            check_elements(kernel, packed)
-    return answer
+            return NOT_COLLECTED  # the launch will raise it
+    return OUT_OF_TURN
 
 
 cdef bint offer_and_unlock(QueueState* state, Kernel kernel, const char* packed) noexcept:
     """Offer the launch to the open step, if there is one, and unlock the queue. Return whether the step took it.
 
-    `launch_uncommon` offers it again if not, and raises what went wrong.
+    `launch_uncommon` offers it again if not, or raises what is wrong with its arguments.
     """
     cdef OpenStep* step = state.step
     cdef uint32_t failed_at
@@ -385,25 +390,6 @@ cdef bint offer_and_unlock(QueueState* state, Kernel kernel, const char* packed)
             state, True, <PyObject*> kernel, &kernel.geometry, packed, &status, &failed_at)  # read for this launch
     state.lock.unlock()
     return taken and status == 0
-
-
-cdef Collecting ask_step_again(
-    QueueState* state, Kernel kernel, const Geometry* geometry, const char* packed, Collecting answer
-) except *:
-    """Gather the waits that the launch owes and offer it again. The memory of its arguments is held."""
-    cdef uint32_t failed_at = NO_ARGUMENT
-    cdef Status status
-    cdef int tries = 0
-    while answer == OWES_WAITS and tries < 4:
-        with nogil:
-            status = gather_ahead(state)
-            if status == 0:
-                status = wait_for_creations(state, kernel.layout, kernel.count, packed)
-        if status != 0:
-            return NOT_COLLECTED  # the launch will raise it
-        answer = ask_step(state, kernel, geometry, packed, &failed_at)
-        tries += 1
-    return OUT_OF_TURN if answer == OWES_WAITS else answer
 
 
 cdef int tell_step(
@@ -829,26 +815,24 @@ cdef void release_views(Views* views):
 
 cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPointer* slot, Views* views) except -1:
     """Pass bytes by value, note an array to be copied in and out, and refuse everything else."""
-    if isinstance(value, (int, np.integer)) and kernel.parameters[i].type_name == UNTYPED:
-        memset(slot, 0, sizeof(PackedPointer))
-        slot.memory.address = integer_value(kernel, i, value, range_of(c"q" if value < 0 else c"Q"))
-        return 0
     if isinstance(value, (bytes, np.void, ctypes.Structure, ctypes.Union)):
         return pack_spilled(kernel, i, value, slot, views)
-    if isinstance(value, np.ndarray):
-        views.unusual |= HAS_ARRAYS
-        memset(slot, 0, sizeof(PackedPointer))
-        slot.memory.kind = kind_of(value)
+    memset(slot, 0, sizeof(PackedPointer))
+    if isinstance(value, (int, np.integer)) and kernel.parameters[i].type_name == UNTYPED:
+        slot.memory.address = integer_value(kernel, i, value, range_of(c"q" if value < 0 else c"Q"))
         return 0
-    if type(value) is not Buffer:
-        if isinstance(value, StridedView):
+    if isinstance(value, StridedView):
+        raise argument_error(
+            kernel, i, f"these elements do not lie one after another (shape {value.shape}, strides {value.strides} "
+            "bytes): pass view.copy(), a Buffer", InvalidArgumentError)
+    if type(value) is Buffer:
+        if value.closed:
+            raise argument_error(kernel, i, str(value._closed_error("this Buffer")), ClosedError)
+        if value.device.driver not in kernel.device._peers:
             raise argument_error(
-                kernel, i, f"these elements do not lie one after another (shape {value.shape}, strides {value.strides} "
-                "bytes): pass view.copy(), a Buffer", InvalidArgumentError)
-        if is_foreign(value, kernel.device.driver):
-            views.unusual |= HAS_ARRAYS
-            memset(slot, 0, sizeof(PackedPointer))
-            return 0
+                kernel, i, f"this Buffer belongs to {value.device.name}, the kernel to {kernel.device.name}",
+                InvalidArgumentError)
+    elif not isinstance(value, np.ndarray) and not is_foreign(value, kernel.device.driver):
         instead = ""
         if value is None or isinstance(value, (int, np.integer)):
             instead = "; a null pointer is forebay.NULL"
@@ -857,15 +841,9 @@ cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPoi
         raise argument_error(
             kernel, i, "needs a Buffer, an array, or bytes by value (forebay.by_value), not "
             f"{name_of(value)}{instead}", ArgumentTypeError)
-    if value.closed:
-        raise argument_error(kernel, i, str(value._closed_error("this Buffer")), ClosedError)
-    if value.device.driver in kernel.device._peers:
-        views.unusual |= HAS_ARRAYS
-        memset(slot, 0, sizeof(PackedPointer))
-        return 0
-    raise argument_error(
-        kernel, i, f"this Buffer belongs to {value.device.name}, the kernel to {kernel.device.name}",
-        InvalidArgumentError)
+    views.unusual |= HAS_ARRAYS
+    slot.memory.kind = kind_of(value)
+    return 0
 
 
 cdef int pack_bytes(Kernel kernel, Py_ssize_t i, object value, char* slot) except -1:
@@ -1071,16 +1049,18 @@ cdef inline bint is_uploaded(
     )
 
 
-cdef list spilled_bytes(Kernel kernel, const char* packed):
-    cdef const PackedBytes* given
+cdef list spilled_bytes(Kernel kernel, char* packed):
+    """Copy the bytes by value, and let the packed arguments have the copies. Return (index of the parameter, bytes)."""
+    cdef PackedBytes* given
     cdef Py_ssize_t i
     cdef list found = []
     cdef bytes copied
     for i in range(kernel.count):
-        given = <const PackedBytes*> (packed + kernel.layout[i].offset)
-        if kernel.layout[i].kind == POINTER and given.allocation == SPILLED:
+        given = spilled_at(&kernel.layout[i], packed)
+        if given != NULL:
             copied = PyBytes_FromStringAndSize(NULL, given.nbytes)
             copy_bytes(<void*> PyBytes_AS_STRING(copied), given.data, given.nbytes)
+            given.data = <const void*> PyBytes_AS_STRING(copied)
             found.append((i, copied))
     return found
 
@@ -1226,52 +1206,7 @@ cdef Status upload_spills(QueueState* state, Launch* launch, const Clock* clock,
     return status
 
 
-cdef bint needs_uploads(Plan* plan) noexcept nogil:
-    """Return whether the kernel may write to bytes by value that were bound, so that each call must upload them."""
-    cdef size_t i
-    for i in range(plan.spills.size()):
-        if plan.parameters[i].writes and plan.spills[i].capacity != 0:
-            return True
-    return False
-
-
-cdef Status upload_again(QueueState* state, Launch* launch, Waits waits) noexcept nogil:  # the queue is locked
-    """Upload the bound bytes that the kernel may have written to, as `upload_spills` does.
-
-    They still are in the staging memory of the first upload, which no other code fills.
-    """
-    cdef Plan* plan = launch.plan
-    cdef Spill* spill
-    cdef Memory source
-    cdef Status status
-    cdef size_t i
-    for i in range(plan.spills.size()):
-        spill = &plan.spills[i]
-        if not plan.parameters[i].writes or spill.capacity == 0:
-            continue
-        source = spill.staging.front().memory
-        source.address = <uint64_t> <uintptr_t> spill.last
-        status = state.driver.copy(state.handle, &spill.device.memory, &source, spill.nbytes, waits, NULL)
-        if status != 0:
-            launch.failed_at[0] = <uint32_t> i
-            return status
-        commit(state, launch)
-        plan.epoch = submitted_epoch(state.epochs)  # the launch may fail
-        waits = no_waits()
-        state.counts.arg_bytes_set += spill.nbytes
-    return 0
-
-
-# -- memory, allocated with the GIL and put in place without it
-
-
-cdef struct Room:
-    size_t parameter
-    size_t nbytes  # of the argument
-    size_t capacity  # of the new buffer; 0 when the present one is large enough
-    PackedPointer device
-    PyObject* buffer
-    Staging staging  # capacity 0 when none is needed
+# -- memory for them, allocated with the GIL and put in place without it
 
 
 cdef size_t piece_size(const Spill* spill, size_t nbytes) noexcept nogil:
@@ -1282,60 +1217,13 @@ cdef size_t piece_size(const Spill* spill, size_t nbytes) noexcept nogil:
     return max(nbytes, min(size, <size_t> LARGEST_PIECE))
 
 
-cdef void look_for_needs(
-    QueueState* state, uint64_t kernel_id, Plan* bound, const char* packed, vector[Room]& rooms
-) noexcept nogil:
-    cdef PackedBytes* given
-    cdef Plan* plan
-    cdef Spill* spill
-    cdef Room room
-    cdef size_t i
-    cdef Guard guard
-    guard.take(state.lock)
-    plan = bound if bound != NULL else find_plan(state, kernel_id)
-    if plan != NULL:
-        plan.spills.resize(plan.parameters.size())  # zeroed
-        for i in range(plan.parameters.size()):
-            given = spilled_at(&plan.parameters[i], packed)
-            spill = &plan.spills[i]
-            if given == NULL or is_uploaded(&plan.parameters[i], spill, given):
-                continue
-            room.parameter = i
-            room.nbytes = given.nbytes
-            room.capacity = given.nbytes if spill.capacity < given.nbytes else 0
-            room.staging.capacity = 0 if has_staging(state, spill, given.nbytes) else piece_size(spill, given.nbytes)
-            rooms.push_back(room)
-
-
-cdef void put_in_place(
-    QueueState* state, uint64_t kernel_id, Plan* bound, vector[Room]& rooms, vector[PyObject*]& dropped
-) noexcept nogil:
-    cdef Plan* plan
-    cdef Room* room
-    cdef Spill* spill
-    cdef size_t i
-    cdef Guard guard
-    guard.take(state.lock)
-    plan = bound if bound != NULL else find_plan(state, kernel_id)
-    for i in range(rooms.size()):
-        room = &rooms[i]
-        if plan == NULL:
-            dropped.push_back(room.buffer)
-            dropped.push_back(room.staging.array)
-            continue
-        spill = &plan.spills[room.parameter]
-        if spill.capacity < room.capacity:
-            dropped.push_back(spill.buffer)
-            spill.buffer = room.buffer
-            spill.device = room.device
-            spill.capacity = room.capacity
-            spill.known = False
-        else:
-            dropped.push_back(room.buffer)  # another thread was faster
-        if room.staging.array != NULL:
-            drop_smaller(state, spill, room.nbytes, dropped)
-            spill.staging.push_front(room.staging)
-            state.plans.staged += 1
+cdef Spill* find_spill(QueueState* state, const Launch* launch, size_t index) noexcept nogil:
+    """Return what a parameter of the launch has of its plan. NULL when the plan has gone. The queue is locked."""
+    cdef Plan* plan = launch.bound if launch.bound != NULL else find_plan(state, launch.kernel_id)
+    if plan == NULL:
+        return NULL
+    plan.spills.resize(plan.parameters.size())  # zeroed
+    return &plan.spills[index]
 
 
 cdef void drop_smaller(QueueState* state, Spill* spill, size_t capacity, vector[PyObject*]& dropped) noexcept nogil:
@@ -1350,49 +1238,66 @@ cdef void drop_smaller(QueueState* state, Spill* spill, size_t capacity, vector[
         spill.known = False  # the bytes to compare with may have been there
 
 
-cdef int make_room(object queue, QueueState* state, uint64_t kernel_id, Plan* bound, const char* packed) except -1:
-    """Make the buffers and staging memory that the plan's uploads need. If an allocation fails, nothing has changed.
+cdef int make_room_for(object queue, Launch* launch, const Parameter* parameter, size_t index) except -1:
+    """Make the buffer and the staging memory that the upload of an argument needs. Without memory nothing has changed.
 
     A replaced buffer is given back when the launches that read it are done.
     """
-    cdef vector[Room] rooms
+    cdef QueueState* state = (<AnyQueue> queue).state
+    cdef const PackedBytes* given = spilled_at(parameter, launch.packed)
+    cdef size_t nbytes = given.nbytes, capacity = 0
+    cdef PackedPointer pointer
+    cdef PyObject* buffer = NULL
+    cdef Staging piece
+    cdef Spill* spill
     cdef vector[PyObject*] dropped
-    cdef Room* room
-    cdef size_t i
+    cdef Guard guard
+    piece.event = piece.array = NULL
+    piece.capacity = piece.used = piece.epoch = 0
     with nogil:
-        look_for_needs(state, kernel_id, bound, packed, rooms)
-    device = queue.device
-    made = []  # put in place only once all allocations have succeeded
-    for i in range(rooms.size()):
-        room = &rooms[i]
-        native = staged = None
-        if room.capacity:
-            room.capacity = 1 << (<object> room.capacity - 1).bit_length()
-            native = device._allocate(room.capacity, "device")
-        if room.staging.capacity:
-            staged = device.driver.stage(room.staging.capacity)
-        made.append((native, staged))
-    for i in range(rooms.size()):
-        room = &rooms[i]
-        native, staged = made[<Py_ssize_t> i]
-        room.buffer = room.staging.array = NULL
-        if native is not None:
-            room.device = pointer_to(native)
-            room.buffer = <PyObject*> native
-            Py_INCREF(native)
-        if staged is not None:
-            room.staging.memory = host_memory_of(staged)
-            room.staging.capacity = len(staged)
-            room.staging.event = NULL
-            room.staging.epoch = room.staging.used = 0
-            room.staging.array = <PyObject*> staged
-            Py_INCREF(staged)
+        guard.take(state.lock)
+        spill = find_spill(state, launch, index)
+        if spill != NULL and not is_uploaded(parameter, spill, given):
+            capacity = nbytes if spill.capacity < nbytes else 0
+            piece.capacity = 0 if has_staging(state, spill, nbytes) else piece_size(spill, nbytes)
+        guard.leave()
+    if capacity:
+        capacity = 1 << (<object> capacity - 1).bit_length()
+        memory = queue.device._allocate(capacity, "device")
+        pointer, buffer = pointer_to(memory), <PyObject*> memory
+    if piece.capacity:
+        staged = queue.device.driver.stage(piece.capacity)
+        piece.memory, piece.capacity, piece.array = host_memory_of(staged), len(staged), <PyObject*> staged
+    Py_XINCREF(buffer)
+    Py_XINCREF(piece.array)
     with nogil:
-        put_in_place(state, kernel_id, bound, rooms, dropped)
-    for i in range(dropped.size()):
-        if dropped[i] != NULL:
-            retire_after(state.device, <object> dropped[i], state.epochs, submitted_epoch(state.epochs))
-            Py_DECREF(<object> dropped[i])
+        guard.take(state.lock)
+        spill = find_spill(state, launch, index)
+        if spill != NULL and spill.capacity < capacity:  # else another thread was faster
+            dropped.push_back(spill.buffer)
+            spill.buffer, spill.device, spill.capacity, spill.known = buffer, pointer, capacity, False
+            buffer = NULL
+        if spill != NULL and piece.array != NULL:
+            drop_smaller(state, spill, nbytes, dropped)
+            spill.staging.push_front(piece)
+            state.plans.staged += 1
+            piece.array = NULL
+        guard.leave()
+    dropped.push_back(buffer)
+    dropped.push_back(piece.array)
+    for thing in dropped:
+        if thing != NULL:
+            retire_after(state.device, <object> thing, state.epochs, submitted_epoch(state.epochs))
+            Py_DECREF(<object> thing)
+    return 0
+
+
+cdef int make_room(object queue, Kernel kernel, Launch* launch) except -1:
+    """Make the memory that the uploads before a launch need, with the GIL, and put it in place without."""
+    cdef Py_ssize_t i
+    for i in range(kernel.count):
+        if spilled_at(&kernel.layout[i], launch.packed) != NULL:
+            make_room_for(queue, launch, &kernel.layout[i], i)
     return 0
 
 
@@ -1491,33 +1396,10 @@ cdef class PlanOwner:
             delete_plan(self.plan)
 
 
-cdef Status call_uploads(QueueState* state, Command* command, Waits waits) noexcept nogil:
-    cdef Launch* launch = <Launch*> command
-    launch.plan = launch.bound
-    return upload_spills(state, launch, command.order.clock, waits)
-
-
-cdef int bind_by_value(object queue, QueueState* state, Kernel kernel, Plan* plan, char* packed) except -1:
-    """Upload the present bytes once, before the first launch."""
-    cdef Launch uploads
-    cdef uint32_t failed_at = NO_ARGUMENT
-    cdef Status status = NO_ROOM
-    init_launch(&uploads, kernel.id, plan, NULL, packed, True, False, NULL, &failed_at)
-    uploads.call = call_uploads
-    while status == NO_ROOM:
-        make_room(queue, state, kernel.id, plan, packed)
-        with nogil:
-            status = submit(state, &uploads)
-    if status != 0:
-        raise_launch_error(queue, kernel, status, failed_at)
-    use_spills(plan, packed)
-    return 0
-
-
 cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object grid, object block, tuple arguments):
     cdef BoundLaunch bound = BoundLaunch.__new__(BoundLaunch)
     cdef PlanOwner owner = PlanOwner.__new__(PlanOwner)
-    cdef uint64_t bytes_set = 0, bytes_skipped = 0
+    cdef Launch uploads
     cdef uint32_t failed_at = NO_ARGUMENT
     cdef char* packed
     cdef Views views
@@ -1540,85 +1422,59 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
                 f"kernel {kernel.name!r}: a bound launch takes no arrays of the host nor memory of other "
                 "packages; launch it, or bind Buffers (Device.array, Device.as_buffer)")
         held = hold_arguments(kernel, (<PyTupleObject*> arguments).ob_item)
-        owner.plan = create_plan(state.driver, kernel, state.epochs)
         bound.by_value = spilled_bytes(kernel, packed)
-        bound.state = Ref[QueueState].share(state)
-        bound.follows = kernel.follows
-        bound.vectorcall = <vectorcallfunc> (call_uncommon if kernel.follows else call_bound)
-        bound.queue = queue
-        bound.kernel = kernel
-        bound.arguments = arguments
-        bound.plan = owner.plan
-        bound.plan_owner = owner
-        with nogil:
-            status = wait_for_creations(state, kernel.layout, kernel.count, packed)
-        if status == QUEUE_CAPTURED or status == NULL_FORBIDDEN:  # for now; so each call waits, if it must
-            bound.vectorcall = <vectorcallfunc> call_uncommon
-            status = 0
-        if views.unusual & HAS_BYTES:
-            bind_by_value(queue, state, kernel, bound.plan, packed)
-            if needs_uploads(bound.plan):
-                bound.vectorcall = <vectorcallfunc> call_uncommon
     finally:
         release_views(&views)
+    owner.plan = create_plan(state.driver, kernel, state.epochs)
+    bound.state = Ref[QueueState].share(state)
+    bound.follows = kernel.follows
+    bound.queue = queue
+    bound.kernel = kernel
+    bound.arguments = arguments
+    bound.plan = owner.plan
+    bound.plan_owner = owner
+    for index, _ in bound.by_value:
+        if kernel.layout[<Py_ssize_t> index].writes:  # each call uploads them again
+            bound.packed.assign(packed, packed + kernel.packed_size)
+    with nogil:
+        status = wait_for_creations(state, kernel.layout, kernel.count, packed)
+    bound.vectorcall = <vectorcallfunc> call_bound
+    if kernel.follows or not bound.packed.empty() or status == QUEUE_CAPTURED or status == NULL_FORBIDDEN:
+        bound.vectorcall = <vectorcallfunc> call_uncommon  # a refused wait: then each call waits, if it must
+    if status == QUEUE_CAPTURED or status == NULL_FORBIDDEN:
+        status = 0
+    if bound.by_value and status == 0:
+        init_launch(&uploads, kernel.id, bound.plan, NULL, packed, True, False, NULL, &failed_at)
+        status = NO_ROOM
+        while status == NO_ROOM:
+            make_room(queue, kernel, &uploads)
+            with nogil:
+                status = submit(state, &uploads)
+        use_spills(bound.plan, packed)
     if status == 0:
-        status = set_changed_arguments(bound.plan, packed, NULL, &bytes_set, &bytes_skipped, &failed_at)
+        with nogil:
+            guard.take(state.lock)
+            status = set_changed_arguments(
+                bound.plan, packed, NULL, &state.counts.arg_bytes_set, &state.counts.arg_bytes_skipped, &failed_at)
+            guard.leave()
     if status != 0:
         raise_launch_error(queue, kernel, status, failed_at)
-    with nogil:
-        guard.take(state.lock)
-        state.counts.arg_bytes_set += bytes_set
-        guard.leave()
     del held
     return bound
 
 
-cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
-    """Handle a bound launch that is not the common case, or has failed. Returns 1 when it became part of a graph."""
-    cdef uint32_t failed_at = NO_ARGUMENT
-    cdef char* packed = bound.plan.values.data()
-    cdef QueueState* state = bound.state.get()
-    cdef Collecting answer = NOT_COLLECTED
-    cdef Guard guard
-    if status == NO_PLAN:
-        if state.slow_path & BY_STEP and not needs_uploads(bound.plan):
-            answer = ask_step(state, bound.kernel, &bound.geometry, packed, &failed_at)
-        held = None
-        if answer != COLLECTED:
-            held = hold_arguments(bound.kernel, (<PyTupleObject*> bound.arguments).ob_item)
-            answer = ask_step_again(state, bound.kernel, &bound.geometry, packed, answer)
-        if answer == COLLECTED:
-            with nogil:
-                guard.take(state.lock)
-                bound.plan.epoch = submitted_epoch(state.epochs)
-                guard.leave()
-            return 0
-        with nogil:
-            status = wait_for_creations(state, bound.kernel.layout, bound.kernel.count, packed)
-            if status == 0:
-                status = launch_gathered(
-                    state, 0, bound.plan, &bound.geometry, packed, True, bound.follows, NULL, &failed_at)
-        del held
-    if status == QUEUE_CAPTURED:
-        capture = bound.queue._capture
-        if capture is None or not capture.launch_bound(bound):  # it has ended meanwhile
-            bound.check_arguments()
-            return launch_bound_uncommon(bound, NO_PLAN)
-        return 1
-    if status != 0:
-        raise_launch_error(bound.queue, bound.kernel, status, failed_at)
-    tell_step(state, answer, bound.kernel, &bound.geometry, packed)
-    return 0
-
-
 cdef int launch_bound(BoundLaunch bound, Status status) except -1:
-    cdef Announcement announced = None
-    if is_observed(bound.state.get()):
-        announced = announce_launch(
-            bound.queue, bound.kernel, (<PyTupleObject*> bound.arguments).ob_item, bound.plan.values.data(),
-            &bound.geometry)
-        bound.check_arguments()  # the check may have run any code
-    return 0 if launch_bound_uncommon(bound, status) else settle(announced)
+    """Make a bound launch that is not the common case, or raise why it has failed."""
+    cdef char* packed = bound.plan.values.data()
+    cdef Views views
+    views.count = views.unusual = 0
+    if not bound.packed.empty():
+        views.unusual = HAS_BYTES
+        packed = <char*> alloca(bound.packed.size())
+        memcpy(packed, bound.packed.data(), bound.packed.size())
+    return launch_uncommon(
+        bound.queue, bound.state.get(), bound.kernel, None, None, (<PyTupleObject*> bound.arguments).ob_item, packed,
+        &views, NULL, bound, NOT_CREATED if status == NO_PLAN else status, NO_ARGUMENT)
 
 
 cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t flags, PyObject* keywords):
@@ -1647,7 +1503,6 @@ cdef object call_uncommon(BoundLaunch bound, PyObject* const* arguments, size_t 
     """Call a bound launch whose kernel follows pointers, or may write to bytes by value, which are uploaded before."""
     if PyVectorcall_NARGS(flags) or keywords != NULL:
         raise ArgumentTypeError("a bound launch takes no arguments: they were bound")
-    bound.check_arguments()
     launch_bound(bound, NO_PLAN)
     return None
 
@@ -1689,22 +1544,11 @@ cdef class BoundLaunch:
         self.vectorcall(self, NULL, 0, NULL)
 
     cdef int check_arguments(self) except -1:
-        """Check that the buffers are still open, if any was closed since the last look. This runs no Python code, so
-        they are open when it returns.
-        """
-        cdef Py_ssize_t index
-        cdef PyObject* argument
+        """Check that the buffers are still open, if any was closed since the last look. Then no Python code runs."""
         cdef uint64_t closings = self.state.get().device.resident.closings.load()
-        if closings == self.closings:
-            return 0
-        for index in range(self.kernel.count):
-            argument = (<PyTupleObject*> self.arguments).ob_item[index]
-            if type(<object> argument) is Buffer and (<Buffer> argument).allocation.closed:
-                parameter = self.kernel.parameters[index]
-                raise ClosedError(
-                    f"kernel {self.kernel.name!r}, argument {index} ({parameter.type_name} {parameter.name}): "
-                    "this Buffer is closed")
-        self.closings = closings
+        if closings != self.closings:
+            hold_arguments(self.kernel, (<PyTupleObject*> self.arguments).ob_item)
+            self.closings = closings
         return 0
 
     def __repr__(self) -> str:

@@ -241,7 +241,7 @@ cdef int launch_packed(
         status = launch_at_once(
             state, kernel, &kernel.geometry, packed, views.unusual & HAS_BYTES, versions, &failed_at)
     if status == STALE or status != 0 and launch_uncommon(
-        queue, state, kernel, grid, block, arguments, packed, views, versions, status, failed_at
+        queue, state, kernel, grid, block, arguments, packed, views, versions, None, status, failed_at
     ):
         return 1
     if guards is not None:
