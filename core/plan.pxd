@@ -30,6 +30,11 @@ cdef struct Parameter:
     uint32_t offset  # in the packed block
     uint32_t width  # bytes in the packed block
     bint writes  # a pointer through which the kernel may write
+    # What an integer takes: a number of 30 bits fits when number + bias <= most, counted without a sign, and any other
+    # when number + bias <= mask. Its bytes are number & mask.
+    uint64_t bias  # 0 without a sign
+    uint64_t mask  # 0: no integer
+    uint64_t most
 
 
 cdef struct PackedPointer:

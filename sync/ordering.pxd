@@ -33,8 +33,8 @@ cdef Waits waits_of_pending(QueueState* queue, vector[void*]& events) noexcept n
 cdef void drop_pending(QueueState* queue) noexcept nogil
 
 
-cdef void begin_host_function(DeviceState* device) noexcept nogil  # it counts in `gates.closed` until it ends
-cdef void end_host_function(DeviceState* device) noexcept nogil
+cdef void begin_hold(DeviceState* device, bint calls) noexcept nogil  # by a gate, or a host function that it calls
+cdef void end_hold(DeviceState* device, bint called) noexcept nogil
 cdef void count_calls(DeviceState* device, uint32_t calls) noexcept nogil
 cdef void divide_capacity(DeviceState* device, uint64_t most) noexcept nogil
 cdef void join_quota(DeviceState* device, uint64_t shared) noexcept nogil

@@ -364,16 +364,18 @@ cdef Lock quotas_lock
 cdef vector[Quota*] quotas
 
 
-cdef void begin_host_function(DeviceState* device) noexcept nogil:
-    host_functions.fetch_add(1)
-    device.gates.host_functions.fetch_add(1)  # before `gates.closed`, or it could be taken for a gate
+cdef void begin_hold(DeviceState* device, bint calls) noexcept nogil:
+    if calls:
+        host_functions.fetch_add(1)
+        device.gates.host_functions.fetch_add(1)  # before `gates.closed`, or it could be taken for a gate
     device.gates.closed.fetch_add(1)
 
 
-cdef void end_host_function(DeviceState* device) noexcept nogil:
+cdef void end_hold(DeviceState* device, bint called) noexcept nogil:
     device.gates.closed.fetch_sub(1)
-    device.gates.host_functions.fetch_sub(1)
-    host_functions.fetch_sub(1)
+    if called:
+        device.gates.host_functions.fetch_sub(1)
+        host_functions.fetch_sub(1)
 
 
 cdef uint64_t room_of_host_function(const QueueState* queue) noexcept nogil:

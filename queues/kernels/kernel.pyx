@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 cimport cython
 from cpython.ref cimport Py_INCREF
-from libc.stdint cimport uint32_t, uintptr_t
+from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 
 from forebay.core.driver cimport Reshape
@@ -62,6 +62,7 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native, object 
     cdef Kernel kernel = Kernel.__new__(Kernel)
     cdef Parameter* layout
     cdef Py_ssize_t i
+    cdef int size
     cdef size_t offset = 0
     kernel.kept_state = Ref[DeviceState].share(state)
     kernel.state = state
@@ -82,6 +83,7 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native, object 
         layout = &kernel.layout[i]
         layout.offset = <uint32_t> offset
         layout.size = parameter.nbytes
+        layout.bias = <uint64_t> 1 << 62  # so that no number fits
         if parameter.kind == "pointer":
             layout.kind = POINTER
             layout.writes = not parameter.read_only
@@ -97,6 +99,11 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native, object 
         else:
             layout.kind = VALUE
             layout.code = <char> ord(parameter.code)
+            size = "BHIQbhiq".find(parameter.code)
+            if size >= 0:
+                layout.mask = ~<uint64_t> 0 >> (64 - (8 << size % 4))
+                layout.bias = 0 if size < 4 else layout.mask // 2 + 1
+                layout.most = layout.mask >> 1 if size == 3 else layout.mask
             layout.width = (parameter.nbytes + 7) // 8 * 8
         offset += layout.width
     kernel.packed_size = max((offset + 15) // 16 * 16, <size_t> 16)

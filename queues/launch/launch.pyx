@@ -536,33 +536,6 @@ cdef int check_block(Kernel kernel, const size_t* block) except -1:
 
 cdef extern from *:
     """
-    #include <array>
-    #include <cstdint>
-
-    // What an integer parameter takes. The bytes of a number that fits are number & mask.
-    struct Range {
-        std::uint64_t bias;  // 0 without a sign
-        std::uint64_t mask;  // 0: no integer
-        std::uint64_t most;  // a number of 30 bits fits when number + bias <= most, counted without a sign
-    };
-
-    constexpr std::array<Range, 256> make_ranges() {
-        std::array<Range, 256> ranges{};
-        for (auto &range : ranges) {
-            range.bias = std::uint64_t(1) << 62;
-        }
-        const char codes[] = "BHIQbhiq";
-        for (int i = 0; i < 8; i++) {
-            std::uint64_t mask = ~std::uint64_t(0) >> (64 - (8 << i % 4));
-            ranges[codes[i]] = i < 4 ? Range{0, mask, mask >> (i == 3)} : Range{mask / 2 + 1, mask, mask};
-        }
-        return ranges;
-    }
-
-    constexpr std::array<Range, 256> ranges = make_ranges();
-
-    static inline const Range *range_of(char code) { return &ranges[static_cast<unsigned char>(code)]; }
-
     // Whether an exact int has one digit, of 30 bits, and its value. CPython's own function is a call, and its result
     // must be looked at for errors: half of what an argument takes.
     static inline bool read_small(PyObject *integer, std::int64_t *number) {
@@ -578,11 +551,6 @@ cdef extern from *:
     #endif
     }
     """
-    ctypedef struct Range:
-        uint64_t bias
-        uint64_t mask
-        uint64_t most
-    const Range* range_of(char code)
     bint read_small(PyObject* integer, int64_t* number)
 
 
@@ -673,18 +641,19 @@ cdef int check_elements(Kernel kernel, const char* packed) except -1:
         f".view({wanted.str[1:]!r})", ArgumentTypeError)
 
 
-cdef uint64_t integer_value(Kernel kernel, Py_ssize_t i, object value, const Range* fitting) except? 0:
+cdef uint64_t integer_value(Kernel kernel, Py_ssize_t i, object value) except? 0:
     """Return the bytes of any integer."""
+    cdef const Parameter* parameter = &kernel.layout[i]
     cdef uint64_t number
     if not PyLong_CheckExact(value):
         value = whole_value(kernel, i, value)
     try:
-        number = <uint64_t> PyLong_AsLongLong(value) if fitting.bias else PyLong_AsUnsignedLongLong(value)
+        number = <uint64_t> PyLong_AsLongLong(value) if parameter.bias else PyLong_AsUnsignedLongLong(value)
     except OverflowError:
         raise out_of_range(kernel, i, value) from None
-    if number + fitting.bias > fitting.mask:
+    if number + parameter.bias > parameter.mask:
         raise out_of_range(kernel, i, value)
-    return number & fitting.mask
+    return number & parameter.mask
 
 
 cdef str value_of(object value):
@@ -819,7 +788,10 @@ cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPoi
         return pack_spilled(kernel, i, value, slot, views)
     memset(slot, 0, sizeof(PackedPointer))
     if isinstance(value, (int, np.integer)) and kernel.parameters[i].type_name == UNTYPED:
-        slot.memory.address = integer_value(kernel, i, value, range_of(c"q" if value < 0 else c"Q"))
+        value = whole_value(kernel, i, value)
+        if not -1 << 63 <= value < 1 << 64:
+            raise out_of_range(kernel, i, value)
+        slot.memory.address = value & 0xFFFFFFFFFFFFFFFF
         return 0
     if isinstance(value, StridedView):
         raise argument_error(
@@ -938,7 +910,6 @@ cdef int pack_arguments(
     cdef Py_ssize_t i
     cdef const Parameter* layout = kernel.layout
     cdef const Parameter* parameter
-    cdef const Range* fitting
     cdef PyObject* value
     cdef char* slot
     cdef int64_t number
@@ -961,9 +932,8 @@ cdef int pack_arguments(
                 pack_special_pointer(kernel, i, value, <PackedPointer*> slot, views)
             continue
         if PyLong_CheckExact(<object> value):
-            fitting = range_of(parameter.code)
-            if read_small(value, &number) and <uint64_t> number + fitting.bias <= fitting.most:
-                (<uint64_t*> slot)[0] = <uint64_t> number & fitting.mask
+            if read_small(value, &number) and <uint64_t> number + parameter.bias <= parameter.most:
+                (<uint64_t*> slot)[0] = <uint64_t> number & parameter.mask
                 continue
         elif PyFloat_CheckExact(<object> value):
             if parameter.code == c"f":
@@ -980,7 +950,7 @@ cdef int pack_arguments(
 
 cdef int pack_other(Kernel kernel, Py_ssize_t i, object value, char* slot, Views* views) except -1:
     cdef char code = kernel.layout[i].code
-    if type(value) not in numbers or not (range_of(code).mask or code == c"f" or code == c"d"):
+    if type(value) not in numbers or not (kernel.layout[i].mask or code == c"f" or code == c"d"):
         views.unusual |= RAN_PYTHON  # any code, or the collector: it may have closed a Buffer that is packed already
     try:
         pack_argument(kernel, i, value, slot, views)
@@ -992,12 +962,11 @@ cdef int pack_other(Kernel kernel, Py_ssize_t i, object value, char* slot, Views
 
 cdef int pack_argument(Kernel kernel, Py_ssize_t i, object value, char* slot, Views* views) except -1:
     cdef char code = kernel.layout[i].code
-    cdef const Range* fitting = range_of(code)
     cdef double real
     if code == 0:
         pack_other_pointer(kernel, i, value, <PackedPointer*> slot, views)
-    elif fitting.mask:
-        (<uint64_t*> slot)[0] = integer_value(kernel, i, value, fitting)
+    elif kernel.layout[i].mask:
+        (<uint64_t*> slot)[0] = integer_value(kernel, i, value)
     elif code == c"f":
         real = real_value(kernel, i, value)
         (<uint64_t*> slot)[0] = 0
