@@ -216,11 +216,12 @@ cdef Call* new_call(object queue, QueueState* state, object function) except NUL
 cdef Status submit_call(QueueState* state, void* handle, Call* call, Waits waits) noexcept nogil:  # the queue is locked
     """Submit a call. After success the host thread may have called it already, and the call is not the caller's."""
     cdef bint calls = call.function != NULL, gone
-    cdef void (*arrive)(void* data) noexcept nogil = NULL
+    cdef void (*arrive)(void* data) noexcept nogil
     cdef Status status
     cdef Guard guard
-    if calls:
-        arrive = wake
+    arrive = wake
+    if not calls:
+        arrive = NULL
     begin_hold(state.device, calls)
     status = state.driver.hold(handle, state.device.context, waits, arrive, call, &call.gate)
     if status != 0:
