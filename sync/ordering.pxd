@@ -219,9 +219,9 @@ cdef inline Status submit_keeping_gil(QueueState* queue, Command* command) noexc
     return status
 
 
-# Submit the waits that the next command would owe, if any, as a command of their own; and have it carry them
+# Submit the waits that the next command would owe, if any, as a command of their own
 cdef Status submit_waits(QueueState* queue) noexcept nogil
-cdef Status gather_ahead(QueueState* queue) noexcept nogil
+cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil
 # Keeps the GIL, unless it may have to wait
 cdef Status wait_keeping_gil(QueueState* queue, Marker* marker) noexcept
 cdef Status wait_for_point(QueueState* queue, uint64_t producer, uint64_t epoch) noexcept nogil

@@ -49,8 +49,8 @@ from forebay.queues.memory.transfers cimport LARGE, copy_bytes, host_memory_of, 
 from forebay.races.checker cimport Announcement, is_observed, settle
 from forebay.races.launches cimport announce_launch
 from forebay.sync.ordering cimport (
-    Command, commit, drop_pending, gather_ahead, gathers_nothing, init_command, is_ready_to_launch, moment_of, submit,
-    submit_ready, wait_for_creation, waits_of_pending
+    Command, commit, drop_pending, gathers_nothing, init_command, is_ready_to_launch, moment_of, submit, submit_ready,
+    wait_for_creation, wait_for_marker, waits_of_pending
 )
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, Error, InvalidArgumentError, NotSupportedError
@@ -368,7 +368,7 @@ cdef Collecting ask_step(
         if answer != OWES_WAITS:
             return answer
         with nogil:
-            status = gather_ahead(state)
+            status = wait_for_marker(state, NULL)
             if status == 0:
                 status = wait_for_creations(state, kernel.layout, kernel.count, packed)
         if status != 0:
