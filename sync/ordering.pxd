@@ -48,15 +48,6 @@ cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil  # b
 cdef Status wait_on_host(DeviceState* device, Waits events, Interrupted ask) noexcept nogil
 cdef Status wait_watched(const Driver* driver, void* context, Waits events, Interrupted ask) noexcept nogil
 
-cdef void sleep_while_limited(QueueState* queue) noexcept nogil
-
-
-cdef inline void give_way(QueueState* queue) noexcept nogil:
-    """Let waits of the host that starve go before the queue's next command. No lock is held."""
-    if queue.device.in_flight.limit.load() != UNLIMITED:
-        sleep_while_limited(queue)
-
-
 cdef cppclass Order:
     """The waits that the next command of a queue carries, and the changes that its success will make. It has the lock
     of the queue from `gather` on, and ends by giving it back before anything else.

@@ -593,8 +593,9 @@ cdef bint ask_first_checkpoint(QueueState* queue) noexcept nogil:
     return True
 
 
-cdef void sleep_while_limited(QueueState* queue) noexcept nogil:
-    """Sleep while the queue may be given no command, by the limit of the watcher below. No lock is held.
+cdef void give_way(QueueState* queue) noexcept nogil:
+    """Let waits of the host that starve go before the queue's next command: sleep while it may be given none, by the
+    limit of the watcher below. No lock is held.
 
     What the queue waits for may depend on what this thread does next: a gate that it opens, memory that a kernel polls,
     an event of another package. So the thread goes on when its queue makes no progress, soon if a gate is closed or a

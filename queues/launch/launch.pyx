@@ -423,18 +423,14 @@ cdef size_t MOST_GROUPS = 0xFFFFFFFF  # as in HIP, where they are of type uint32
 
 cdef object plain_extents(Kernel kernel, str what, object value):
     """Return grid or block as an int or a tuple of ints, which always mean the same sizes. This may run Python code."""
-    cdef size_t sizes[3]
-    cdef int count
-    if type(value) is int:
+    given = value if type(value) is tuple else (value,)
+    for each in <tuple> given:
+        if type(each) is not int:
+            break
+    else:
         return value
-    if type(value) is tuple:
-        for each in <tuple> value:
-            if type(each) is not int:
-                break
-        else:
-            return value
-    count = extents(kernel, what, value, sizes)
-    return tuple([sizes[i] for i in range(count)])
+    wanted = f"kernel {kernel.name!r}: {what} is an int or a tuple of 1 to 3 ints"
+    return tuple([read_int(each, wanted, way_out(each)) for each in given])
 
 
 cdef int extents(Kernel kernel, str what, object value, size_t* into) except -1:
@@ -454,9 +450,6 @@ cdef int extents(Kernel kernel, str what, object value, size_t* into) except -1:
 
 cdef Py_ssize_t extent(Kernel kernel, str what, object value) except -1:
     cdef Py_ssize_t number
-    if not PyLong_CheckExact(value):
-        value = read_int(
-            value, f"kernel {kernel.name!r}: {what} is an int or a tuple of 1 to 3 ints", way_out(value))
     try:
         number = PyLong_AsSsize_t(value)
     except OverflowError:
@@ -1280,9 +1273,10 @@ def launch_with_arrays(queue: Queue, kernel: Kernel, grid: Any, block: Any, argu
     become part of the graph, with their own memory.
     """
     captured = queue.capturing
-    given = [parameter for parameter in kernel.parameters if parameter.name not in kernel.scratch_names]
+    places = [i for i in range(kernel.count) if not kernel.left_out[i]]
+    given = [kernel.parameters[i] for i in places]
     arguments = [
-        _taken_over(kernel, queue, i, given[i], each) if given[i].kind == "pointer" else each
+        _taken_over(kernel, queue, places[i], each) if given[i].kind == "pointer" else each
         for i, each in enumerate(arguments)
     ]
     arrays: list[tuple[int, Any]] = [(i, each) for i, each in enumerate(arguments) if isinstance(each, np.ndarray)]
@@ -1290,20 +1284,17 @@ def launch_with_arrays(queue: Queue, kernel: Kernel, grid: Any, block: Any, argu
     for i, array in arrays:
         problem = why_unfit(array) or ("" if array.size else f"it is empty (shape {array.shape})")
         if problem:
-            raise InvalidArgumentError(
-                f"kernel {kernel.name!r}, argument {i} ({given[i].type_name} {given[i].name}): this array cannot be "
-                f"copied to the device: {problem}"
-            )
+            raise argument_error(
+                kernel, places[i], f"this array cannot be copied to the device: {problem}", InvalidArgumentError)
         if captured and given[i].name in kernel._measured:
-            raise InvalidArgumentError(
-                f"kernel {kernel.name!r}, argument {i} ({given[i].type_name} {given[i].name}): the size of scratch is "
-                "read from it before the graph runs, but only the graph copies the array: pass a Buffer"
-            )
+            raise argument_error(
+                kernel, places[i], "the size of scratch is read from it before the graph runs, but only the graph "
+                "copies the array: pass a Buffer", InvalidArgumentError)
         for j, other in written:
             if i != j and _place(array) != _place(other) and np.may_share_memory(array, other):
                 raise InvalidArgumentError(
-                    f"kernel {kernel.name!r}: the arrays of arguments {i} and {j} overlap, and one is written to"
-                )
+                    f"kernel {kernel.name!r}: the arrays of arguments {places[i]} and {places[j]} overlap, and one is "
+                    "written to")
     if written and not captured:
         refuse_on_host_thread("A launch that writes to arrays of the host")
     buffers: dict[tuple[int, int], Buffer] = {}
@@ -1325,19 +1316,17 @@ def launch_with_arrays(queue: Queue, kernel: Kernel, grid: Any, block: Any, argu
         queue.record().wait()
 
 
-def _taken_over(kernel: Kernel, queue: Queue, i: int, parameter: object, value: Any) -> Any:
+def _taken_over(kernel: Kernel, queue: Queue, i: int, value: Any) -> Any:
     """Return a Buffer over what another package or another device owns, and everything else as it is."""
     if isinstance(value, Buffer):
         return queue.device._over_peer(value) if value.device.driver in queue.device._peers else value
     if isinstance(value, np.ndarray) or not is_foreign(value, queue.device.driver):
         return value
     try:
-        array = read_only_array(value, queue.device.driver) if parameter.read_only else None
+        array = read_only_array(value, queue.device.driver) if kernel.parameters[i].read_only else None
         return queue.device._as_buffer(value, queue) if array is None else array
     except Error as error:
-        raise type(error)(
-            f"kernel {kernel.name!r}, argument {i} ({parameter.type_name} {parameter.name}): {error}"
-        ) from None
+        raise argument_error(kernel, i, str(error), type(error)) from None
 
 
 def _of_a_graph(queue: Queue, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Buffer:

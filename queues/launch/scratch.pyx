@@ -20,9 +20,9 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NO_PLAN, STALE, Geometry, Status
 from forebay.core.ownership cimport Guard, Ref
-from forebay.core.plan cimport PackedPointer, Parameter, Plan
+from forebay.core.plan cimport POINTER, PackedPointer, Parameter, Plan
 from forebay.core.state cimport DeviceState, QueueState, closed_gates
-from forebay.core.usage cimport Version, Versions, generation_of, note_use, version_of
+from forebay.core.usage cimport Versions, generation_of, note_use, still_holds, version_of
 from forebay.core.vector_clock cimport submitted_epoch
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.launch cimport (
@@ -83,11 +83,11 @@ cdef enum:
     GUARD_BYTE = 0xC5
 
 
-cdef struct KnownBuffer:
-    Py_ssize_t index  # of the argument
+cdef struct Known:
+    # An argument from which a size was computed. Its slot has its value, or the place of a Buffer in an allocation
+    Py_ssize_t index
     bint exposed  # others may write there without forebay's knowledge, so it must be measured in each launch
-    size_t start
-    size_t nbytes
+    size_t nbytes  # of a Buffer
     PyObject* dtype  # borrowed from the snapshot's `dtypes`
 
 
@@ -99,9 +99,8 @@ cdef class Snapshot:
 
     cdef Ref[DeviceState] state
     cdef tuple declared  # the kernel's scratch declarations at that time
-    cdef vector[KnownBuffer] buffers  # each once
-    cdef Versions versions  # the writes to these buffers, in their order
-    cdef vector[Py_ssize_t] scalars  # indices of scalar arguments
+    cdef vector[Known] known
+    cdef Versions versions  # the writes to the buffers among them
     cdef vector[char] packed
     cdef vector[PackedPointer] scratch  # by position in `declared`
     cdef vector[size_t] sizes
@@ -109,32 +108,24 @@ cdef class Snapshot:
     cdef list dtypes
 
 
-cdef inline bint is_same_buffer(const KnownBuffer* known, const Version* version, Buffer buffer):
-    return (
-        buffer.allocation.usage == version.usage.get() and generation_of(version.usage.get()) == version.generation
-        and not known.exposed and buffer.start == known.start and buffer.nbytes == known.nbytes
-        and <PyObject*> buffer.dtype == known.dtype
-    )
-
-
 cdef bint holds(Snapshot snapshot, Kernel kernel, PyObject* const* arguments, const char* packed):
     """Return whether the sizes would come out the same. The arguments are already checked."""
-    cdef size_t i
-    cdef Parameter* parameter
+    cdef const Parameter* parameter
+    cdef Buffer buffer
     if snapshot.declared is not kernel.scratch_sizes:
         return False
-    if snapshot.versions.unseen_writes != kernel.state.resident.unseen_writes.load():
+    if not still_holds(&snapshot.versions, kernel.state.resident.unseen_writes.load()):
         return False
-    for i in range(snapshot.buffers.size()):
-        argument = <object> arguments[snapshot.buffers[i].index]
-        if type(argument) is not Buffer or not is_same_buffer(
-            &snapshot.buffers[i], &snapshot.versions.memory[i], <Buffer> argument
-        ):
+    for known in snapshot.known:
+        parameter = &kernel.layout[known.index]
+        if known.exposed or memcmp(
+            &snapshot.packed[parameter.offset], packed + parameter.offset, parameter.width
+        ) != 0:
             return False
-    for i in range(snapshot.scalars.size()):
-        parameter = &kernel.layout[snapshot.scalars[i]]
-        if memcmp(&snapshot.packed[parameter.offset], packed + parameter.offset, parameter.width) != 0:
-            return False
+        if parameter.kind == POINTER:  # a Buffer of that allocation, then
+            buffer = <Buffer> <object> arguments[known.index]
+            if buffer.nbytes != known.nbytes or <PyObject*> buffer.dtype != known.dtype:
+                return False
     return True
 
 
@@ -261,13 +252,12 @@ cdef Snapshot take_snapshot(
     snapshot.memory = []
     scalars, buffers = read_leaves(kernel, snapshot.declared, arguments)
     for leaf in scalars:
-        snapshot.scalars.push_back(kernel._index_of(leaf.name))
+        snapshot.known.push_back(Known(kernel._index_of(leaf.name), False, 0, NULL))
     for index in {kernel._index_of(leaf.name) for leaf in buffers}:
         buffer = <object> arguments[<Py_ssize_t> index]
         snapshot.versions.memory.push_back(version_of(buffer.allocation.kept_usage))
         snapshot.dtypes.append(buffer.dtype)
-        snapshot.buffers.push_back(KnownBuffer(
-            index, buffer.allocation.exposed != 0, buffer.start, buffer.nbytes, <PyObject*> buffer.dtype))
+        snapshot.known.push_back(Known(index, buffer.allocation.exposed != 0, buffer.nbytes, <PyObject*> buffer.dtype))
     reduced = reductions_of(queue, state, list(buffers.values()))
     snapshot.sizes = sizes_of(kernel, snapshot.declared, known_of(scalars, buffers, reduced))
     allocate_scratch(queue, kernel, snapshot, last)
