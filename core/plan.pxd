@@ -55,12 +55,11 @@ cdef struct PackedBytes:
 
 
 cdef struct Staging:
-    # Host memory that uploads fill from the front. Only the one that fills it up has an event.
+    # Host memory that uploads fill from the front
     Memory memory
     size_t capacity
-    size_t used  # 0: by the time of the event, or of the epoch, all of it is free
-    void* event  # of the last upload; owned; NULL when there was none, or more fit
-    uint64_t epoch  # of the last upload: when that is known to be done, the driver need not be asked
+    size_t used  # 0: when the epoch is done, all of it is free
+    uint64_t epoch  # of the last upload
     PyObject* array  # owned
 
 

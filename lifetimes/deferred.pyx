@@ -452,8 +452,6 @@ cdef void trim_staging(QueueState* queue, vector[PyObject*]& dropped) noexcept n
                 if oldest.epoch > completed_epoch(queue.epochs):
                     queue.plans.staged += spill.staging.size() - SPARE_STAGING
                     break
-                if oldest.event != NULL:
-                    queue.driver.destroy_event(oldest.event)
                 dropped.push_back(oldest.array)
                 spill.staging.pop_front()
                 spill.known = False  # the bytes to compare with may have been there

@@ -229,7 +229,7 @@ cdef inline int launch(
 cdef class BoundLaunch:
     cdef vectorcallfunc vectorcall
     cdef Ref[QueueState] state
-    cdef Plan* plan
+    cdef Plan* plan  # owned
     cdef Geometry geometry
     cdef bint follows  # the kernel did when it was bound
     cdef uint64_t closings  # the device's count when the arguments were last seen open
@@ -238,5 +238,4 @@ cdef class BoundLaunch:
     cdef readonly tuple arguments
     cdef list by_value  # (index of the parameter, copy) of bytes by value
     cdef vector[char] packed  # with bytes by value that each call uploads; else empty
-    cdef object plan_owner
     cdef int check_arguments(self) except -1

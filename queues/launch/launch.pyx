@@ -26,7 +26,7 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    DONE, ELEMENT_AT, NO_PLAN, NO_ROOM, NOT_CREATED, NOT_NOW, NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, STALE,
+    ELEMENT_AT, NO_PLAN, NO_ROOM, NOT_CREATED, NOT_NOW, NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, STALE,
     WRONG_TYPE, Driver, Geometry, Memory, Status, Waits, element_of, no_waits
 )
 from forebay.core.ownership cimport Guard, Ref
@@ -41,7 +41,7 @@ from forebay.core.state cimport (
 )
 from forebay.core.usage cimport Moment, Usage, Versions, is_created, is_known_created, still_holds
 from forebay.core.vector_clock cimport Clock, Epochs, completed_epoch, submitted_epoch
-from forebay.lifetimes.deferred cimport collect_device, retire_after, retire_plans
+from forebay.lifetimes.deferred cimport collect_device, reach_point, retire_after, retire_plan, retire_plans
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.allocation cimport pointer_to
 from forebay.queues.memory.buffer cimport Buffer
@@ -986,8 +986,7 @@ cdef int pack_argument(Kernel kernel, Py_ssize_t i, object value, char* slot, Vi
 # other hazards of shared argument buffers (two queues, two threads, a graph) cannot occur.
 
 
-# Each upload has a slot of its own, because earlier ones may not have been read yet. An event for each costs more than
-# the copy does, so a piece of memory has several slots and one event.
+# Each upload has a slot of its own, because earlier ones may not have been read yet. A piece of memory has several.
 cdef enum:
     SLOTS = 16
     ALIGNMENT = 64
@@ -1040,22 +1039,15 @@ cdef void use_spills(Plan* plan, char* packed) noexcept nogil:
         spill += 1
 
 
-cdef bint is_free(QueueState* state, const Staging* piece) noexcept nogil:
-    """Return whether the device has read all of a piece. Uploads end in order, unless they fail."""
-    if piece.epoch <= completed_epoch(state.epochs):
-        return True
-    return piece.used == 0 and (piece.event == NULL or state.driver.event_status(piece.event) == DONE)
-
-
 cdef bint has_staging(QueueState* state, Spill* spill, size_t nbytes) noexcept nogil:
-    """Return whether the first piece of staging memory has room."""
+    """Return whether the first piece of staging memory has room, or the device is known to have read all of it."""
     cdef Staging* piece
     if spill.staging.empty():
         return False
     piece = &spill.staging.front()
     if piece.used != 0 and piece.used + nbytes <= piece.capacity:
         return True
-    return piece.capacity >= nbytes and is_free(state, piece)
+    return piece.capacity >= nbytes and piece.epoch <= completed_epoch(state.epochs)
 
 
 cdef Status choose_uploads(
@@ -1107,31 +1099,22 @@ cdef Status upload(
     cdef Status status
     cdef Staging* piece = &spill.staging.front()
     cdef Memory slot = piece.memory
-    cdef size_t end
-    cdef bint fills_up
     if piece.used + given.nbytes > piece.capacity or piece.epoch <= completed_epoch(state.epochs):
         piece.used = 0
-    if piece.event != NULL:
-        state.driver.destroy_event(piece.event)
-        piece.event = NULL
-    end = piece.used + (given.nbytes + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
-    fills_up = end + spill.capacity > piece.capacity
     slot.address += piece.used
     memcpy(<void*> <uintptr_t> slot.address, given.data, given.nbytes)
-    status = state.driver.copy(
-        state.handle, &spill.device.memory, &slot, given.nbytes, waits, &piece.event if fills_up else NULL)
+    status = state.driver.copy(state.handle, &spill.device.memory, &slot, given.nbytes, waits, NULL)
     if status != 0:
         return status
     piece.epoch = epoch
-    piece.used = end
+    piece.used += (given.nbytes + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
     spill.last = <const void*> <uintptr_t> slot.address
     spill.nbytes = given.nbytes
     spill.stamp = given.stamp
     spill.known = True
     state.counts.arg_bytes_set += given.nbytes
-    if fills_up:
+    if piece.used + spill.capacity > piece.capacity:  # it is full
         piece.used = 0
-        state.counts.events_made += 1
         spill.staging.push_back(dereference(piece))
         spill.staging.pop_front()
     return 0
@@ -1188,14 +1171,10 @@ cdef Spill* find_spill(QueueState* state, const Launch* launch, size_t index) no
     return &plan.spills[index]
 
 
-cdef void drop_smaller(QueueState* state, Spill* spill, size_t capacity, vector[PyObject*]& dropped) noexcept nogil:
+cdef void drop_smaller(Spill* spill, size_t capacity, vector[PyObject*]& dropped) noexcept nogil:
     """Drop staging memory that is too small, or it would be met again and new memory made each time."""
-    cdef Staging* oldest
     while not spill.staging.empty() and spill.staging.front().capacity < capacity:
-        oldest = &spill.staging.front()
-        if oldest.event != NULL:
-            state.driver.destroy_event(oldest.event)
-        dropped.push_back(oldest.array)
+        dropped.push_back(spill.staging.front().array)
         spill.staging.pop_front()
         spill.known = False  # the bytes to compare with may have been there
 
@@ -1208,15 +1187,22 @@ cdef int make_room_for(object queue, Launch* launch, const Parameter* parameter,
     cdef QueueState* state = (<AnyQueue> queue).state
     cdef const PackedBytes* given = spilled_at(parameter, launch.packed)
     cdef size_t nbytes = given.nbytes, capacity = 0
+    cdef uint64_t uploaded = 0
     cdef PackedPointer pointer
     cdef PyObject* buffer = NULL
     cdef Staging piece
     cdef Spill* spill
     cdef vector[PyObject*] dropped
     cdef Guard guard
-    piece.event = piece.array = NULL
+    piece.array = NULL
     piece.capacity = piece.used = piece.epoch = 0
     with nogil:
+        guard.take(state.lock)
+        spill = find_spill(state, launch, index)
+        if spill != NULL and not spill.staging.empty() and not has_staging(state, spill, nbytes):
+            uploaded = spill.staging.front().epoch
+        guard.leave()
+        reach_point(state.device, state.epochs, uploaded)  # or it would not be known that the piece is free
         guard.take(state.lock)
         spill = find_spill(state, launch, index)
         if spill != NULL and not is_uploaded(parameter, spill, given):
@@ -1240,7 +1226,7 @@ cdef int make_room_for(object queue, Launch* launch, const Parameter* parameter,
             spill.buffer, spill.device, spill.capacity, spill.known = buffer, pointer, capacity, False
             buffer = NULL
         if spill != NULL and piece.array != NULL:
-            drop_smaller(state, spill, nbytes, dropped)
+            drop_smaller(spill, nbytes, dropped)
             spill.staging.push_front(piece)
             state.plans.staged += 1
             piece.array = NULL
@@ -1343,20 +1329,8 @@ def _place(array: np.ndarray[Any, np.dtype[Any]]) -> tuple[int, int]:
 # -- bound launches: everything is checked and packed once, and each call is just the driver call
 
 
-@cython.no_gc_clear
-cdef class PlanOwner:
-    """Owns the plan of a bound launch. The plan is given back when the device is done with it."""
-
-    cdef Plan* plan
-
-    def __dealloc__(self):
-        if self.plan != NULL:
-            delete_plan(self.plan)
-
-
 cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object grid, object block, tuple arguments):
     cdef BoundLaunch bound = BoundLaunch.__new__(BoundLaunch)
-    cdef PlanOwner owner = PlanOwner.__new__(PlanOwner)
     cdef Launch uploads
     cdef uint32_t failed_at = NO_ARGUMENT
     cdef char* packed
@@ -1383,14 +1357,12 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
         bound.by_value = spilled_bytes(kernel, packed)
     finally:
         release_views(&views)
-    owner.plan = create_plan(state.driver, kernel, state.epochs)
     bound.state = Ref[QueueState].share(state)
+    bound.plan = create_plan(state.driver, kernel, state.epochs)
     bound.follows = kernel.follows
     bound.queue = queue
     bound.kernel = kernel
     bound.arguments = arguments
-    bound.plan = owner.plan
-    bound.plan_owner = owner
     for index, _ in bound.by_value:
         if kernel.layout[<Py_ssize_t> index].writes:  # each call uploads them again
             bound.packed.assign(packed, packed + kernel.packed_size)
@@ -1496,7 +1468,7 @@ cdef class BoundLaunch:
 
     def __dealloc__(self):
         if self.plan != NULL:
-            retire_after(self.state.get().device, self.plan_owner, self.state.get().epochs, self.plan.epoch)
+            retire_plan(self.state.get().device, self.plan)
 
     def __call__(self) -> None:
         self.vectorcall(self, NULL, 0, NULL)
