@@ -36,7 +36,7 @@ from forebay.core.vector_clock cimport (
     ClockEntry, Epochs, advance_submitted, completed_epoch, is_empty, submitted_epoch
 )
 from forebay.sync.ordering cimport (
-    carry_pending, dissolve_list, mark_alone, note_listed_end, return_quota, take_done_checkpoints, take_markers,
+    carry_pending, mark_alone, note_listed_end, return_quota, take_done_checkpoints, take_markers,
     take_point, unlist_idle
 )
 
@@ -637,9 +637,7 @@ cdef bint end_queue(QueueState* queue):
             retire_plan(device, plan)
         if not idle:
             queue.driver.destroy_queue(queue.handle)
-        if queue.is_null:
-            dissolve_list(device)
-        elif prunes:
+        if prunes or queue.is_null:
             unlist_idle(device)
         release(queue)  # the registry's reference
         release(queue)  # its Queue's

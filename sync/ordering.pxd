@@ -219,7 +219,6 @@ cdef Status wait_for_point(QueueState* queue, uint64_t producer, uint64_t epoch)
 # Keeps the GIL, unless it may have to wait
 cdef Status record_keeping_gil(QueueState* queue, int use, Ref[Marker]& marker) noexcept
 cdef void unlist_idle(DeviceState* device) noexcept nogil
-cdef void dissolve_list(DeviceState* device) noexcept nogil
 cdef bint note_listed_end(DeviceState* device) noexcept nogil
 cdef void take_markers(QueueState* queue, Refs[Marker]& markers) noexcept nogil
 cdef void take_done_checkpoints(QueueState* queue, Refs[Marker]& markers) noexcept nogil

@@ -769,7 +769,8 @@ cdef bint note_listed_end(DeviceState* device) noexcept nogil:
 
 
 cdef void unlist_idle(DeviceState* device) noexcept nogil:
-    """Take idle queues off the null queue's list, which keeps closed queues alive.
+    """Take idle queues off the null queue's list, which keeps closed queues alive; and all once the null queue has
+    ended, because no command comes any more that would do so.
 
     Without this, a program that never uses the null queue would keep every blocking queue it ever made. It does nothing
     while another thread submits to the null queue: that may take long, and a later call does the same work.
@@ -778,25 +779,17 @@ cdef void unlist_idle(DeviceState* device) noexcept nogil:
     cdef Refs[QueueState] listed
     cdef Guard of_null
     cdef Guard guard
-    if null_queue == NULL or not of_null.try_take(null_queue.lock):
+    if null_queue != NULL and not of_null.try_take(null_queue.lock):
         return
     take_list(device, listed)
     for queue in listed:
-        # Another thread's call may block with the lock; no other code touches its place there
-        if guard.try_take(queue.lock) and is_idle(queue):
+        if null_queue == NULL:
+            guard.take(queue.lock)
+        # Else another thread's call may block with the lock; no other code touches its place there
+        if null_queue == NULL or guard.try_take(queue.lock) and is_idle(queue):
             queue.order.null_pending = queue.order.null_ordered = False
         else:
             push_on_list(retain(queue))
-
-
-cdef void dissolve_list(DeviceState* device) noexcept nogil:
-    """Drop the list of a null queue that has ended: no command comes any more that would take the queues off it."""
-    cdef Refs[QueueState] listed
-    cdef Guard guard
-    take_list(device, listed)
-    for queue in listed:
-        guard.take(queue.lock)
-        queue.order.null_pending = queue.order.null_ordered = False
 
 
 cdef Status take_null_marker(QueueState* queue, Ref[Marker]& marker, Order* order) noexcept nogil:
