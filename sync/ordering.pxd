@@ -97,13 +97,10 @@ cdef Status wait_for_creator(QueueState* queue, const ClockEntry& creation) noex
 
 cdef inline Moment moment_of(const QueueState* queue, const Clock* clock) noexcept nogil:
     """Return what a command of the queue comes after, which is ordered after `clock`."""
-    cdef Moment moment
-    moment.queue = <const Epochs*> queue.epochs
-    moment.null_queue = NULL
+    cdef const Epochs* null_queue = NULL
     if queue.blocking:
-        moment.null_queue = <const Epochs*> queue.device.null_queue.epochs
-    moment.clock = clock
-    return moment
+        null_queue = <const Epochs*> queue.device.null_queue.epochs
+    return Moment(<const Epochs*> queue.epochs, null_queue, clock)
 
 
 cdef inline Status wait_for_creation(QueueState* queue, const Usage* usage) noexcept nogil:

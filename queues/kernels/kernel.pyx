@@ -109,7 +109,6 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native, object 
     kernel.packed_size = max((offset + 15) // 16 * 16, <size_t> 16)
     kernel.left_out.resize(kernel.count)
     kernel.scratch_sizes = ()
-    kernel.scratch_ids = {}
     kernel.plain = offset <= MOST_PACKED and not device.debug
     kernel.max_block = native.max_block
     kernel.local_bytes = native.local_bytes
@@ -267,7 +266,6 @@ cdef class Kernel:
                         f"kernel {self.name!r}: {name!r} cannot be scratch, the size of other scratch is {declared!r}")
         if not all([isinstance(leaf, Argument) for leaf in size.leaves()]):
             _ = self.device._reductions  # built now: CUDA builds nothing while a gate is closed
-        self.scratch_ids[name] = self.identities.of(self.name, index + 1)
         self.left_out[index] = True
         self.plain = False
         self.scratch_sizes = (*self.scratch_sizes, (index, size))
@@ -362,9 +360,9 @@ cdef class Kernel:
         InvalidArgumentError
             When no parameter of this name is scratch.
         """
-        if name not in self.scratch_ids:
+        if name not in self.scratch_names:
             raise InvalidArgumentError(f"kernel {self.name!r} has no scratch {name!r}")
-        return self.scratch_ids[name]
+        return self.identities.of(self.name, self._index_of(name) + 1)
 
     def _index_of(self, name: str) -> int:
         for index, parameter in enumerate(self.parameters):

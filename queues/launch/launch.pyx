@@ -134,15 +134,14 @@ cdef Status call_launch(QueueState* state, Command* command, Waits waits) noexce
         if command.began:
             waits = no_waits()
             clock = <Clock*> state.order.clock  # the first upload has joined the waits
+    status = 0
     if launch.follows:
         begin_following(state)
         status = renew_resident_list(state.device, launch.plan)
-        if status == 0:
-            status = submit_launch(
-                state, launch.plan, launch.geometry, launch.packed, clock, waits, launch.failed_at)
-        end_following(state, submitted_epoch(state.epochs) + 1 if status == 0 else 0)
-    else:
+    if status == 0:
         status = submit_launch(state, launch.plan, launch.geometry, launch.packed, clock, waits, launch.failed_at)
+    if launch.follows:
+        end_following(state, submitted_epoch(state.epochs) + 1 if status == 0 else 0)
     if status == 0:
         commit(state, command)
         launch.plan.epoch = submitted_epoch(state.epochs)
