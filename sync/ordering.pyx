@@ -444,8 +444,7 @@ cdef void charge_quota(DeviceState* device, uint64_t most) noexcept nogil:
         in_flight = submitted_epoch(each.epochs) - completed_epoch(each.epochs)
         queue = each.queue
         if in_flight > most and in_flight - most > queue.in_flight.lent:
-            if queue.in_flight.lent == 0:
-                quota.borrowers.push_back(queue)
+            quota.borrowers.insert(queue)
             quota.left -= <int64_t> (in_flight - most - queue.in_flight.lent)
             queue.in_flight.lent = in_flight - most
 
@@ -488,8 +487,7 @@ cdef bint borrow_quota(QueueState* queue, uint64_t more) noexcept nogil:
         return False
     more = min(max(more, <uint64_t> quota.left // 2), quota.most_lent - queue.in_flight.lent)
     quota.left -= <int64_t> more
-    if queue.in_flight.lent == 0:
-        quota.borrowers.push_back(queue)
+    quota.borrowers.insert(queue)
     lend_quota(queue, queue.in_flight.lent + more)
     return True
 
@@ -498,7 +496,6 @@ cdef void return_quota(QueueState* queue, uint64_t in_flight) noexcept nogil:
     """Give back what is lent to the queue, but for what this many commands need. The queue is locked."""
     cdef Quota* quota = queue.device.in_flight.quota
     cdef uint64_t used = 0
-    cdef size_t i
     cdef Guard guard
     if queue.in_flight.lent == 0:
         return
@@ -507,11 +504,8 @@ cdef void return_quota(QueueState* queue, uint64_t in_flight) noexcept nogil:
         used = min(in_flight - quota.each, queue.in_flight.lent)
     quota.left += <int64_t> (queue.in_flight.lent - used)
     lend_quota(queue, used)
-    for i in range(quota.borrowers.size() if used == 0 else 0):
-        if quota.borrowers[i] == queue:
-            quota.borrowers[i] = quota.borrowers.back()
-            quota.borrowers.pop_back()
-            break
+    if used == 0:
+        quota.borrowers.erase(queue)
 
 
 cdef uint64_t in_flight_of(QueueState* queue) noexcept nogil:
@@ -1449,8 +1443,7 @@ cdef void limit_in_flight(uint64_t limit) noexcept nogil:
         if device.in_flight.waits_starve and device.in_flight.limit.load() != limit:
             guard.take(device.registry.lock)
             device.in_flight.limit.store(limit)
-            for each in device.registry.queues:
-                renew_room(each.queue)
+            renew_rooms(device)
 
 
 cdef uint64_t look() noexcept nogil:

@@ -942,35 +942,30 @@ cdef int pack_arguments(
 
 cdef int pack_other(Kernel kernel, Py_ssize_t i, object value, char* slot, Views* views) except -1:
     cdef char code = kernel.layout[i].code
-    if type(value) not in numbers or not (kernel.layout[i].mask or code == c"f" or code == c"d"):
+    cdef bint is_integer = kernel.layout[i].mask != 0
+    cdef double real
+    if type(value) not in numbers or not (is_integer or code == c"f" or code == c"d"):
         views.unusual |= RAN_PYTHON  # any code, or the collector: it may have closed a Buffer that is packed already
     try:
-        pack_argument(kernel, i, value, slot, views)
+        if code == 0:
+            pack_other_pointer(kernel, i, value, <PackedPointer*> slot, views)
+        elif is_integer:
+            (<uint64_t*> slot)[0] = integer_value(kernel, i, value)
+        elif code == c"f":
+            real = real_value(kernel, i, value)
+            (<uint64_t*> slot)[0] = 0
+            (<float*> slot)[0] = <float> real
+            if isinf((<float*> slot)[0]) and not isinf(real):
+                raise out_of_range(kernel, i, value)
+        elif code == c"d":
+            (<double*> slot)[0] = real_value(kernel, i, value)
+        elif code == c"L":
+            pack_local(kernel, i, value, slot)
+        else:
+            pack_bytes(kernel, i, value, slot)
     except BaseException:
         release_views(views)
         raise
-    return 0
-
-
-cdef int pack_argument(Kernel kernel, Py_ssize_t i, object value, char* slot, Views* views) except -1:
-    cdef char code = kernel.layout[i].code
-    cdef double real
-    if code == 0:
-        pack_other_pointer(kernel, i, value, <PackedPointer*> slot, views)
-    elif kernel.layout[i].mask:
-        (<uint64_t*> slot)[0] = integer_value(kernel, i, value)
-    elif code == c"f":
-        real = real_value(kernel, i, value)
-        (<uint64_t*> slot)[0] = 0
-        (<float*> slot)[0] = <float> real
-        if isinf((<float*> slot)[0]) and not isinf(real):
-            raise out_of_range(kernel, i, value)
-    elif code == c"d":
-        (<double*> slot)[0] = real_value(kernel, i, value)
-    elif code == c"L":
-        pack_local(kernel, i, value, slot)
-    else:
-        pack_bytes(kernel, i, value, slot)
     return 0
 
 
