@@ -330,28 +330,6 @@ cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Ref[Marker]& 
     return take_marker(queue, use, marker)
 
 
-cdef extern from *:
-    """
-    #include <chrono>
-    #include <cstdint>
-    #include <thread>
-    #include <unordered_map>
-
-    namespace forebay {
-    static void pause() { std::this_thread::sleep_for(std::chrono::microseconds(100)); }
-
-    // The epoch of a queue, plus one, at which this thread last gave up waiting, because the queue made no progress
-    static std::uint64_t *stalled_at(std::uint64_t queue) {
-        static thread_local std::unordered_map<std::uint64_t, std::uint64_t> known;
-        if (known.size() > 1024) known.clear();  // most of these queues are gone
-        return &known[queue];
-    }
-    }
-    """
-    void pause "forebay::pause"() nogil
-    uint64_t* stalled_at "forebay::stalled_at"(uint64_t queue) nogil
-
-
 cdef enum:
     COLLECTS = 64  # commands that cannot borrow, of which one looks what others have borrowed
     WORTH_MARKING = 64  # where a queue takes fewer commands, markers cost as much as they save
@@ -418,8 +396,11 @@ cdef void divide_capacity(DeviceState* device, uint64_t most) noexcept nogil:
     lent to it.
     """
     cdef Quota* quota = device.in_flight.quota
+    cdef QueueState* queue
+    cdef uint64_t in_flight
     cdef Guard guard
     cdef Guard of_states
+    cdef Guard of_registry
     if quota == NULL:
         return
     guard.take(quota.lock)
@@ -428,25 +409,19 @@ cdef void divide_capacity(DeviceState* device, uint64_t most) noexcept nogil:
     quota.each = most
     of_states.take(states_lock)
     for each in states:
-        if each.in_flight.quota == quota:
-            charge_quota(each, most)
+        if each.in_flight.quota != quota:
+            continue
+        of_registry.take(each.registry.lock)
+        for entry in each.registry.queues:
+            in_flight = submitted_epoch(entry.epochs) - completed_epoch(entry.epochs)
+            queue = entry.queue
+            if in_flight > most and in_flight - most > queue.in_flight.lent:
+                quota.borrowers.insert(queue)
+                quota.left -= <int64_t> (in_flight - most - queue.in_flight.lent)
+                queue.in_flight.lent = in_flight - most
+        of_registry.leave()
     of_states.leave()
     share_out(quota)
-
-
-cdef void charge_quota(DeviceState* device, uint64_t most) noexcept nogil:
-    cdef Quota* quota = device.in_flight.quota
-    cdef QueueState* queue
-    cdef uint64_t in_flight
-    cdef Guard guard
-    guard.take(device.registry.lock)
-    for each in device.registry.queues:
-        in_flight = submitted_epoch(each.epochs) - completed_epoch(each.epochs)
-        queue = each.queue
-        if in_flight > most and in_flight - most > queue.in_flight.lent:
-            quota.borrowers.insert(queue)
-            quota.left -= <int64_t> (in_flight - most - queue.in_flight.lent)
-            queue.in_flight.lent = in_flight - most
 
 
 cdef void lend_quota(QueueState* queue, uint64_t lent) noexcept nogil:
@@ -1237,11 +1212,21 @@ cdef extern from *:
     #include <mutex>
     #include <system_error>
     #include <thread>
+    #include <unordered_map>
     #ifndef _WIN32
     #include <signal.h>
     #endif
 
     namespace forebay {
+    static void pause() { std::this_thread::sleep_for(std::chrono::microseconds(100)); }
+
+    // The epoch of a queue, plus one, at which this thread last gave up waiting, because the queue made no progress
+    static std::uint64_t *stalled_at(std::uint64_t queue) {
+        static thread_local std::unordered_map<std::uint64_t, std::uint64_t> known;
+        if (known.size() > 1024) known.clear();  // most of these queues are gone
+        return &known[queue];
+    }
+
     static std::uint64_t microseconds() {
         return std::chrono::duration_cast<std::chrono::microseconds>(
             std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -1297,6 +1282,8 @@ cdef extern from *:
     };
     }
     """
+    void pause "forebay::pause"() nogil
+    uint64_t* stalled_at "forebay::stalled_at"(uint64_t queue) nogil
     uint64_t microseconds "forebay::microseconds"() nogil
 
     cdef cppclass Watcher "forebay::Watcher":

@@ -232,7 +232,8 @@ cdef int launch_uncommon(
             capture_launch(queue, kernel, grid, block, arguments, bound)
         elif status == 0:
             settle(announced)
-            tell_step(state, answer, kernel, &geometry, packed)
+            if state.step != NULL and (answer == TO_BE_RECORDED or answer == OUT_OF_TURN):
+                state.step.submitted(state, answer, <PyObject*> kernel, &geometry, packed)
             if waits_watcher is not None and bound is None and state.counts.waits_made != waits:
                 waits_watcher(queue, kernel, state.counts.waits_made - waits)
         elif status != STALE:
@@ -389,16 +390,6 @@ cdef bint offer_and_unlock(QueueState* state, Kernel kernel, const char* packed)
             state, True, <PyObject*> kernel, &kernel.geometry, packed, &status, &failed_at)  # read for this launch
     state.lock.unlock()
     return taken and status == 0
-
-
-cdef int tell_step(
-    QueueState* state, Collecting why, Kernel kernel, const Geometry* geometry, const char* packed
-) except -1:
-    """Tell the open step that a launch was submitted as it is."""
-    cdef OpenStep* step = state.step
-    if step != NULL and (why == TO_BE_RECORDED or why == OUT_OF_TURN):
-        step.submitted(state, why, <PyObject*> kernel, geometry, packed)
-    return 0
 
 
 cdef object waits_watcher = None
@@ -1087,33 +1078,6 @@ cdef Status choose_uploads(
     return 0
 
 
-cdef Status upload(
-    QueueState* state, Spill* spill, const PackedBytes* given, Waits waits, uint64_t epoch
-) noexcept nogil:
-    cdef Status status
-    cdef Staging* piece = &spill.staging.front()
-    cdef Memory slot = piece.memory
-    if piece.used + given.nbytes > piece.capacity or piece.epoch <= completed_epoch(state.epochs):
-        piece.used = 0
-    slot.address += piece.used
-    memcpy(<void*> <uintptr_t> slot.address, given.data, given.nbytes)
-    status = state.driver.copy(state.handle, &spill.device.memory, &slot, given.nbytes, waits, NULL)
-    if status != 0:
-        return status
-    piece.epoch = epoch
-    piece.used += (given.nbytes + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
-    spill.last = <const void*> <uintptr_t> slot.address
-    spill.nbytes = given.nbytes
-    spill.stamp = given.stamp
-    spill.known = True
-    state.counts.arg_bytes_set += given.nbytes
-    if piece.used + spill.capacity > piece.capacity:  # it is full
-        piece.used = 0
-        spill.staging.push_back(dereference(piece))
-        spill.staging.pop_front()
-    return 0
-
-
 cdef Status upload_spills(QueueState* state, Launch* launch, const Clock* clock, Waits waits) noexcept nogil:
     """Upload the given bytes to the plan's buffers. Each upload is counted; the first carries the waits.
 
@@ -1123,26 +1087,43 @@ cdef Status upload_spills(QueueState* state, Launch* launch, const Clock* clock,
     """
     cdef Plan* plan = launch.plan
     cdef PackedBytes* given
+    cdef Spill* spill
+    cdef Staging* piece
+    cdef Memory slot
     cdef size_t i
     cdef bint any_chosen
     cdef Status status = choose_uploads(state, plan, launch.packed, clock, &any_chosen)
+    if status == 0 and any_chosen:
+        status = check_types(plan.parameters.data(), plan.parameters.size(), launch.packed, launch.failed_at)
     if status != 0 or not any_chosen:
         return status
-    status = check_types(plan.parameters.data(), plan.parameters.size(), launch.packed, launch.failed_at)
     for i in range(plan.parameters.size()):
-        if status != 0:
-            break
         given = spilled_at(&plan.parameters[i], launch.packed)
-        if given == NULL or plan.spills[i].known:
+        spill = &plan.spills[i]
+        if given == NULL or spill.known:
             continue
-        status = upload(state, &plan.spills[i], given, waits, submitted_epoch(state.epochs) + 1)
-        if status == 0:
-            commit(state, launch)
-            plan.epoch = submitted_epoch(state.epochs)  # the launch may never come
-            waits = no_waits()
-        else:
+        piece = &spill.staging.front()
+        if piece.used + given.nbytes > piece.capacity or piece.epoch <= completed_epoch(state.epochs):
+            piece.used = 0
+        slot = piece.memory
+        slot.address += piece.used
+        memcpy(<void*> <uintptr_t> slot.address, given.data, given.nbytes)
+        status = state.driver.copy(state.handle, &spill.device.memory, &slot, given.nbytes, waits, NULL)
+        if status != 0:
             launch.failed_at[0] = <uint32_t> i
-    return status
+            return status
+        commit(state, launch)
+        waits = no_waits()
+        plan.epoch = piece.epoch = submitted_epoch(state.epochs)  # the launch may never come
+        piece.used += (given.nbytes + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+        spill.last = <const void*> <uintptr_t> slot.address
+        spill.nbytes, spill.stamp, spill.known = given.nbytes, given.stamp, True
+        state.counts.arg_bytes_set += given.nbytes
+        if piece.used + spill.capacity > piece.capacity:  # it is full
+            piece.used = 0
+            spill.staging.push_back(dereference(piece))
+            spill.staging.pop_front()
+    return 0
 
 
 # -- memory for them, allocated with the GIL and put in place without it
@@ -1163,14 +1144,6 @@ cdef Spill* find_spill(QueueState* state, const Launch* launch, size_t index) no
         return NULL
     plan.spills.resize(plan.parameters.size())  # zeroed
     return &plan.spills[index]
-
-
-cdef void drop_smaller(Spill* spill, size_t capacity, vector[PyObject*]& dropped) noexcept nogil:
-    """Drop staging memory that is too small, or it would be met again and new memory made each time."""
-    while not spill.staging.empty() and spill.staging.front().capacity < capacity:
-        dropped.push_back(spill.staging.front().array)
-        spill.staging.pop_front()
-        spill.known = False  # the bytes to compare with may have been there
 
 
 cdef int make_room_for(object queue, Launch* launch, const Parameter* parameter, size_t index) except -1:
@@ -1220,7 +1193,11 @@ cdef int make_room_for(object queue, Launch* launch, const Parameter* parameter,
             spill.buffer, spill.device, spill.capacity, spill.known = buffer, pointer, capacity, False
             buffer = NULL
         if spill != NULL and piece.array != NULL:
-            drop_smaller(spill, nbytes, dropped)
+            while not spill.staging.empty() and spill.staging.front().capacity < nbytes:
+                # What is too small would be met again, and new memory made each time
+                dropped.push_back(spill.staging.front().array)
+                spill.staging.pop_front()
+                spill.known = False  # the bytes to compare with may have been there
             spill.staging.push_front(piece)
             state.plans.staged += 1
             piece.array = NULL
