@@ -299,12 +299,6 @@ cdef Status note_gate_epoch(QueueState* queue) noexcept nogil:
     return status
 
 
-cdef void forget_gate_epoch(QueueState* queue) noexcept nogil:
-    """Take back what `note_gate_epoch` has noted of a command that was refused. The queue is locked."""
-    while not queue.order.gate_epochs.empty() and queue.order.gate_epochs.back() > submitted_epoch(queue.epochs):
-        queue.order.gate_epochs.pop_back()
-
-
 cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Ref[Marker]& marker) noexcept nogil:
     """Give the earliest marker that shows that the queue has reached this epoch; NULL if it is
     known to have. The queue is locked.
@@ -522,15 +516,6 @@ cdef bint has_capacity(QueueState* queue, uint64_t more) noexcept nogil:
     return borrow_quota(queue, in_flight + more + 1 - capacity)
 
 
-cdef Status look_for_capacity(QueueState* queue) noexcept nogil:
-    """Where the queue may be full, see to it that it soon is known not to be, if it is not. The queue is locked."""
-    if queue.device.in_flight.quota != NULL and submitted_epoch(queue.epochs) % COLLECTS == 0:
-        reclaim_quota(queue.device.in_flight.quota)
-    if queue.in_flight.room < WORTH_MARKING and queue.device.in_flight.limit.load() == UNLIMITED:
-        return 0
-    return add_checkpoints(queue)
-
-
 cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil:  # the queue is locked
     """Return whether the driver's call for one more command may block until a host function returns.
 
@@ -635,14 +620,6 @@ cdef void init_order(Order* order) noexcept nogil:
     order.elided_ordered = 0
 
 
-cdef void end_order(Order* order) noexcept nogil:
-    """Unlock the queue, and then drop what the order still owns: to release an event is a driver call."""
-    order.locked.leave()
-    order.markers.clear()
-    order.clock = NULL
-    order.taken.clear()
-
-
 cdef bint needs_no_wait(QueueState* queue, Clock* clock, Marker* marker, Order* order) noexcept nogil:
     """Return whether work that is ordered after ``clock`` is already ordered after the marker."""
     if marker.event == NULL or marker.epoch <= completed_epoch(marker.queue):
@@ -677,15 +654,6 @@ cdef void add_wait(Order* order, Ref[Marker] reference) noexcept nogil:
     join_marker(order.clock, marker, covered)
 
 
-cdef void relist_taken(Order* order) noexcept nogil:
-    """Return the queues that a failed command took off the list."""
-    cdef Guard guard
-    for queue in order.taken:
-        guard.take(queue.lock)
-        if not queue.order.null_pending:  # else another command has entered it again meanwhile
-            push_on_list(retain(queue))
-
-
 cdef void take_list(DeviceState* device, Refs[QueueState]& queues) noexcept nogil:
     """Take the whole list of the null queue, with the list's references. The null queue is locked."""
     cdef QueueState* queue = device.null_order.pending.exchange(NULL, memory_order_acq_rel)
@@ -709,7 +677,7 @@ cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil
         guard.take(queue.lock)
         queue.order.null_pending = queue.order.null_ordered = False
         if status != 0:
-            pass  # an earlier queue failed: only unlist this one, as `relist_taken` returns them all
+            pass  # an earlier queue failed: only unlist this one, as `abort_command` returns them all
         elif is_idle(queue):
             order.elided_completed += 1
         elif not queue.adopted and clock_epoch(order.clock, queue.epochs) >= submitted_epoch(queue.epochs):
@@ -837,7 +805,11 @@ cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:
     status = begin_at_once(queue, order)
     if status != 0 or has_capacity(queue, 0) and in_flight_of(queue) < queue.device.in_flight.limit.load():
         return status
-    status = look_for_capacity(queue)
+    # The queue may be full: see to it that it soon is known not to be, if it is not
+    if queue.device.in_flight.quota != NULL and submitted_epoch(queue.epochs) % COLLECTS == 0:
+        reclaim_quota(queue.device.in_flight.quota)
+    if queue.in_flight.room >= WORTH_MARKING or queue.device.in_flight.limit.load() != UNLIMITED:
+        status = add_checkpoints(queue)
     if status != 0:
         abort_command(queue, order)
     while status == 0 and may_stay_full(queue, 0):
@@ -906,9 +878,19 @@ cdef void abort_command(QueueState* queue, Order* order) noexcept nogil:
     The null queue stays locked until its list has its queues back. Otherwise another null-queue command could find the
     list empty.
     """
-    relist_taken(order)
-    forget_gate_epoch(queue)
-    end_order(order)
+    cdef Guard guard
+    for taken in order.taken:
+        guard.take(taken.lock)
+        if not taken.order.null_pending:  # else another command has entered it again meanwhile
+            push_on_list(retain(taken))
+    guard.leave()
+    # What `note_gate_epoch` has noted of it
+    while not queue.order.gate_epochs.empty() and queue.order.gate_epochs.back() > submitted_epoch(queue.epochs):
+        queue.order.gate_epochs.pop_back()
+    order.locked.leave()  # and only then drop what the order still owns: to release an event is a driver call
+    order.markers.clear()
+    order.clock = NULL
+    order.taken.clear()
 
 
 # -- the one way in which commands are submitted
@@ -1011,6 +993,7 @@ cdef Status add_marker(QueueState* queue, Marker* marker, Order* order) noexcept
     cdef void* bridged = NULL
     cdef Ref[Marker] bridge
     cdef Status status
+    cdef Guard guard
     if marker.context == queue.device.context:
         add_wait(order, Ref[Marker].share(marker))
         return 0
@@ -1018,19 +1001,13 @@ cdef Status add_marker(QueueState* queue, Marker* marker, Order* order) noexcept
     if status == 0:
         queue.counts.events_made += 1
         bridge = new_marker(queue.device, marker.queue, marker.epoch, marker.clock, bridged, FOR_DEVICE)
-        note_bridge(queue.device, bridge.get())
+        if queue.driver.gates_forbid_releases:  # for the driver it is a closed gate, until its event is over
+            guard.take(queue.device.registry.lock)
+            queue.device.gates.bridges.share(bridge.get())
+            queue.device.gates.closed_bridges.fetch_add(1)
+            guard.leave()
         add_wait(order, move(bridge))
     return status
-
-
-cdef void note_bridge(DeviceState* device, Marker* marker) noexcept nogil:
-    """Count the bridge as a closed gate, if it is one for the driver, until its event is over."""
-    cdef Guard guard
-    if not device.driver.gates_forbid_releases:
-        return
-    guard.take(device.registry.lock)
-    device.gates.bridges.share(marker)
-    device.gates.closed_bridges.fetch_add(1)
 
 
 cdef bint may_be_held(QueueState* queue, Marker* marker) noexcept nogil:
