@@ -192,6 +192,7 @@ cdef int launch_uncommon(
     cdef Announcement announced = None
     cdef Launch launch
     cdef Geometry geometry
+    cdef Plan* plan = NULL
     cdef Collecting answer = NOT_COLLECTED
     cdef int unusual = views.unusual
     cdef bint spilled = unusual & HAS_BYTES != 0
@@ -204,7 +205,7 @@ cdef int launch_uncommon(
         if bound is None:
             geometry = read_geometry(kernel, grid, block)[0]
         else:
-            geometry = bound.geometry
+            geometry, plan = bound.geometry, bound.plan
         if is_observed(state):
             announced = announce_launch(queue, kernel, arguments, packed, &geometry)
             unusual |= RAN_PYTHON
@@ -218,7 +219,7 @@ cdef int launch_uncommon(
             status = launch_at_once(state, kernel, &geometry, packed, spilled, NULL, &failed_at)
         while status == NO_PLAN or status == NO_ROOM or status == NOT_CREATED:
             init_launch(
-                &launch, kernel.id, NULL if bound is None else bound.plan, &geometry, packed, spilled,
+                &launch, kernel.id, plan, &geometry, packed, spilled,
                 kernel.follows if bound is None else bound.follows, versions, &failed_at)
             with nogil:
                 status = wait_for_creations(state, kernel.layout, kernel.count, packed) if status == NOT_CREATED else 0
@@ -1230,7 +1231,7 @@ def launch_with_arrays(queue: Queue, kernel: Kernel, grid: Any, block: Any, argu
     become part of the graph, with their own memory.
     """
     captured = queue.capturing
-    places = [i for i in range(kernel.count) if not kernel.left_out[i]]
+    places = [i for i, each in enumerate(kernel.parameters) if each.name not in kernel.scratch_names]
     given = [kernel.parameters[i] for i in places]
     arguments = [
         _taken_over(kernel, queue, places[i], each) if given[i].kind == "pointer" else each
