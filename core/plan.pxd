@@ -23,13 +23,13 @@ cdef enum ParameterKind:
 
 
 cdef struct Parameter:
-    ParameterKind kind
+    uint8_t kind  # a ParameterKind
     char code  # of a scalar value, as in the struct module; 'V' for bytes of exactly `size`; 0 for a pointer
     uint8_t element  # of a pointer: the code of what it points to, see `element_of`; 0 when any memory will do
+    uint8_t writes  # whether it is a pointer through which the kernel may write
     uint32_t size  # bytes of the argument as the device sees it
     uint32_t offset  # in the packed block
     uint32_t width  # bytes in the packed block
-    bint writes  # a pointer through which the kernel may write
     # What an integer takes: a number of 30 bits fits when number + bias <= most, counted without a sign, and any other
     # when number + bias <= mask. Its bytes are number & mask.
     uint64_t bias  # 0 without a sign

@@ -35,13 +35,20 @@ from forebay.core.process import refuse_on_host_thread
 from forebay.queues.capture_rules import refuse_unsafe
 
 
+cdef bint wait_checked(object queue, QueueState* state, bint asks, object timeout) except -1:
+    cdef Ref[Clock] past = races.past_of(state.epochs.queue_id, BLOCKING)
+    if asks and not query_queue(queue, state):
+        return False
+    if not asks:
+        finish_queue(queue, state, timeout)
+    reach(past.get())
+    return True
+
+
 cdef int finish_queue(object queue, QueueState* state, object timeout) except -1:
     """Implement `Queue.finish`: block until everything that the queue speaks for and that was submitted is done."""
-    cdef Ref[Clock] past
     cdef Status status = 0
     cdef bint timed = timeout is not None
-    if is_checked(state):
-        past = races.past_of(state.epochs.queue_id, BLOCKING)
     if timed:
         poll_until_done(queue, state, timeout)
     with nogil:
@@ -56,8 +63,6 @@ cdef int finish_queue(object queue, QueueState* state, object timeout) except -1
         queue._raise(status, "finish")
     collect_queue(state)
     collect_device(state.device)
-    if past.get() != NULL:
-        reach(past.get())
     return 0
 
 
@@ -229,11 +234,8 @@ cdef Status queues_spoken_for(QueueState* queue, Refs[QueueState]& queues) noexc
 cdef bint query_queue(object queue, QueueState* state) except -1:
     """Implement `Queue.query`: return whether everything that the queue speaks for is done. Orders nothing."""
     cdef Refs[QueueState] queues
-    cdef Ref[Clock] past
     cdef Status status
     cdef Answer answer = DONE
-    if is_checked(state):
-        past = races.past_of(state.epochs.queue_id, BLOCKING)
     with nogil:
         status = queues_spoken_for(state, queues)
         if status == 0:
@@ -251,8 +253,6 @@ cdef bint query_queue(object queue, QueueState* state) except -1:
     if answer != DONE:
         return False
     collect_queue(state)
-    if past.get() != NULL:
-        reach(past.get())
     return True
 
 

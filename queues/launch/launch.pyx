@@ -625,9 +625,8 @@ cdef int check_elements(Kernel kernel, const char* packed) except -1:
         f".view({wanted.str[1:]!r})", ArgumentTypeError)
 
 
-cdef uint64_t integer_value(Kernel kernel, Py_ssize_t i, object value) except? 0:
+cdef uint64_t integer_value(Kernel kernel, Py_ssize_t i, object value, const Parameter* parameter) except? 0:
     """Return the bytes of any integer."""
-    cdef const Parameter* parameter = &kernel.layout[i]
     cdef uint64_t number
     if not PyLong_CheckExact(value):
         value = whole_value(kernel, i, value)
@@ -933,16 +932,16 @@ cdef int pack_arguments(
 
 
 cdef int pack_other(Kernel kernel, Py_ssize_t i, object value, char* slot, Views* views) except -1:
-    cdef char code = kernel.layout[i].code
-    cdef bint is_integer = kernel.layout[i].mask != 0
+    cdef const Parameter* parameter = &kernel.layout[i]
+    cdef char code = parameter.code
     cdef double real
-    if type(value) not in numbers or not (is_integer or code == c"f" or code == c"d"):
+    if type(value) not in numbers or not (parameter.mask or code == c"f" or code == c"d"):
         views.unusual |= RAN_PYTHON  # any code, or the collector: it may have closed a Buffer that is packed already
     try:
         if code == 0:
             pack_other_pointer(kernel, i, value, <PackedPointer*> slot, views)
-        elif is_integer:
-            (<uint64_t*> slot)[0] = integer_value(kernel, i, value)
+        elif parameter.mask:
+            (<uint64_t*> slot)[0] = integer_value(kernel, i, value, parameter)
         elif code == c"f":
             real = real_value(kernel, i, value)
             (<uint64_t*> slot)[0] = 0
