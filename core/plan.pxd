@@ -23,13 +23,18 @@ cdef enum ParameterKind:
 
 
 cdef struct Parameter:
-    ParameterKind kind
+    uint8_t kind  # a ParameterKind
     char code  # of a scalar value, as in the struct module; 'V' for bytes of exactly `size`; 0 for a pointer
     uint8_t element  # of a pointer: the code of what it points to, see `element_of`; 0 when any memory will do
+    uint8_t writes  # whether it is a pointer through which the kernel may write
     uint32_t size  # bytes of the argument as the device sees it
     uint32_t offset  # in the packed block
     uint32_t width  # bytes in the packed block
-    bint writes  # a pointer through which the kernel may write
+    # What an integer takes: a number of 30 bits fits when number + bias <= most, counted without a sign, and any other
+    # when number + bias <= mask. Its bytes are number & mask.
+    uint64_t bias  # 0 without a sign
+    uint64_t mask  # 0: no integer
+    uint64_t most
 
 
 cdef struct PackedPointer:
@@ -50,12 +55,11 @@ cdef struct PackedBytes:
 
 
 cdef struct Staging:
-    # Host memory that uploads fill from the front. Only the one that fills it up has an event.
+    # Host memory that uploads fill from the front
     Memory memory
     size_t capacity
-    size_t used  # 0: by the time of the event, or of the epoch, all of it is free
-    void* event  # of the last upload; owned; NULL when there was none, or more fit
-    uint64_t epoch  # of the last upload: when that is known to be done, the driver need not be asked
+    size_t used  # 0: when the epoch is done, all of it is free
+    uint64_t epoch  # of the last upload
     PyObject* array  # owned
 
 

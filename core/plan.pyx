@@ -38,10 +38,6 @@ cdef void delete_plan(Plan* plan) noexcept nogil:
     plan.driver.destroy_kernel(plan.kernel)
     for i in range(plan.uses.size()):
         change_use(plan.uses[i], NULL, plan.queue, &plan.epoch, plan.parameters[i].writes)
-    for i in range(plan.spills.size()):
-        for k in range(plan.spills[i].staging.size()):
-            if plan.spills[i].staging[k].event != NULL:
-                plan.driver.destroy_event(plan.spills[i].staging[k].event)
     if plan.snapshot != NULL or not plan.spills.empty():
         with gil:
             Py_XDECREF(plan.snapshot)

@@ -11,6 +11,7 @@ from libcpp.atomic cimport atomic
 from libcpp.deque cimport deque
 from libcpp.map cimport map, multimap
 from libcpp.unordered_map cimport unordered_map
+from libcpp.unordered_set cimport unordered_set
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Answer, Driver, Geometry, Status
@@ -218,7 +219,7 @@ cdef cppclass Quota:
     int64_t left  # negative as long as queues have more in flight than they should, because there are more queues since
     uint64_t most_lent  # to one queue
     uint64_t each  # what each queue has, as the driver says
-    vector[QueueState*] borrowers
+    unordered_set[QueueState*] borrowers
 
 
 cdef struct Registered:

@@ -4,6 +4,7 @@ from libc.stdint cimport uint64_t
 
 from forebay.core.driver cimport Status
 from forebay.core.ownership cimport Ref
+from forebay.core.plan cimport Plan
 from forebay.core.state cimport DeviceState, Marker, QueueState
 from forebay.core.usage cimport Usage
 from forebay.core.vector_clock cimport Epochs
@@ -17,6 +18,7 @@ cdef void retire_memory(DeviceState* device, object memory, Usage* usage, uint64
 # uses. `host`: memory of the host, which may be dropped even while nothing of the driver's may be released.
 cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_t epoch, bint host=*)
 cdef void retire_marker(QueueState* queue, Ref[Marker] marker) noexcept nogil
+cdef void retire_plan(DeviceState* device, Plan* plan) noexcept nogil  # after its last launch
 cdef void retire_queue(QueueState* queue) noexcept nogil  # its Queue is gone, and with it the caller's reference
 cdef void retire_plans(DeviceState* device, uint64_t kernel_id) noexcept nogil  # of a kernel that is gone
 cdef bint has_retired(DeviceState* device) noexcept nogil

@@ -36,7 +36,7 @@ from forebay.core.vector_clock cimport (
     ClockEntry, Epochs, advance_submitted, completed_epoch, is_empty, submitted_epoch
 )
 from forebay.sync.ordering cimport (
-    carry_pending, dissolve_list, mark_alone, note_listed_end, return_quota, take_done_checkpoints, take_markers,
+    carry_pending, mark_alone, note_listed_end, return_quota, take_done_checkpoints, take_markers,
     take_point, unlist_idle
 )
 
@@ -455,8 +455,6 @@ cdef void trim_staging(QueueState* queue, vector[PyObject*]& dropped) noexcept n
                 if oldest.epoch > completed_epoch(queue.epochs):
                     queue.plans.staged += spill.staging.size() - SPARE_STAGING
                     break
-                if oldest.event != NULL:
-                    queue.driver.destroy_event(oldest.event)
                 dropped.push_back(oldest.array)
                 spill.staging.pop_front()
                 spill.known = False  # the bytes to compare with may have been there
@@ -642,9 +640,7 @@ cdef bint end_queue(QueueState* queue):
             retire_plan(device, plan)
         if not idle:
             queue.driver.destroy_queue(queue.handle)
-        if queue.is_null:
-            dissolve_list(device)
-        elif prunes:
+        if prunes or queue.is_null:
             unlist_idle(device)
         release(queue)  # the registry's reference
         release(queue)  # its Queue's

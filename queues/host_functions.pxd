@@ -1,4 +1,4 @@
-"""Host functions: Python functions that run when a queue reaches them."""
+"""Host functions: Python functions that run when a queue reaches them; and gates, which hold a queue likewise."""
 
 from cpython.object cimport PyObject
 
@@ -8,24 +8,19 @@ from forebay.core.state cimport DeviceState, QueueState
 
 
 cdef cppclass Call:
-    PyObject* function  # owned
-    PyObject* queue  # owned
+    """What holds a queue at its gate: a call of a host function, or a Gate, which calls none."""
+    PyObject* function  # owned; NULL for a Gate
+    PyObject* queue  # owned, likewise
     void* gate
     const Driver* driver
     Ref[DeviceState] device
-    # The module's lock guards these.
+    # The module's lock guards these. What comes second deletes the call.
     bint held  # it was submitted, and has its gate
-    bint settled  # it is not submitted any more
-    bint ended  # the host thread is done with it
+    bint ended  # the gate is being opened
 
 
 cdef class Gate:
-    cdef void let_go(self, bint failed)  # opens it, and collects nothing
-    cdef void* handle
-    cdef const Driver* driver
-    cdef DeviceState* device
-    cdef Ref[DeviceState] kept_device
-    cdef bint is_open
+    cdef Call* call  # NULL: it is open
     cdef object __weakref__
 
 
@@ -36,7 +31,7 @@ cdef class HostErrors:
 
 cdef int submit_host_function(object queue, QueueState* state, object function) except -1
 # The three parts of `submit_host_function`, for several calls under one lock. Each call made must be settled.
-cdef Call* new_call(object queue, QueueState* state, object function) except NULL
+cdef Call* new_call(object queue, QueueState* state, object function) except NULL  # None: of a Gate
 # The queue is locked. `handle` is the driver's handle of the queue or of a lane of it.
 cdef Status submit_call(QueueState* state, void* handle, Call* call, Waits waits) noexcept nogil
 cdef int settle_call(object queue, object function, Call* call, bint submitted_it) except -1

@@ -7,19 +7,18 @@ runs the Python function and then opens the gate that holds the queue.
 import collections
 import threading
 import time
-import weakref
 from typing import TYPE_CHECKING
 
 cimport cython
 from cpython.exc cimport PyErr_SetObject, PyErr_WriteUnraisable
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from libcpp cimport bool as cbool
 from libcpp.deque cimport deque
 from libcpp.unordered_set cimport unordered_set
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport Status, Waits
+from forebay.core.driver cimport Driver, Status, Waits
 from forebay.core.ownership cimport Guard, Lock, Ref
 from forebay.core.process cimport be_host_thread, is_forked
 from forebay.core.state cimport DeviceState, QueueState
@@ -27,7 +26,7 @@ from forebay.core.vector_clock cimport advance_submitted
 from forebay.lifetimes.deferred cimport collect_abandoned, collect_device
 from forebay.races.checker cimport begin_command, host_function, is_checked, record_point, settle
 from forebay.sync.ordering cimport (
-    Command, begin_host_function, commit, end_host_function, init_command, room_of_host_function, submit
+    Command, begin_hold, commit, end_hold, init_command, room_of_host_function, submit
 )
 
 from forebay.core.errors import ClosedError
@@ -51,7 +50,6 @@ cdef Lock lock  # guards what follows
 cdef condition_variable_any* arrived = new condition_variable_any()
 cdef deque[Call*] ready
 cdef unordered_set[Call*] outstanding  # calls whose gates are not open again
-cdef int submitting = 0  # number of calls in `outstanding` that are not settled
 cdef int opening = 0  # number of gates being opened that may still count in their device's `gates.closed`
 cdef condition_variable_any* none_opening = new condition_variable_any()
 cdef cbool stopping = False
@@ -78,31 +76,30 @@ cdef Call* next_call() noexcept nogil:
     return call
 
 
-cdef bint begin_opening(Call* call) noexcept nogil:
-    """Note that a gate is about to be opened: of this call, or with NULL, of a Gate. False if `stop` opens it."""
+cdef void end_call(Call* call, bint failed=False) noexcept nogil:
+    """Open a gate, unless `stop` does. Until it does not count as closed any more, it counts as being opened."""
     global opening
+    cdef Ref[DeviceState] device = call.device
+    cdef const Driver* driver = call.driver
+    cdef void* gate = call.gate
+    cdef bint calls = call.function != NULL, gone
     cdef Guard guard
     guard.take(lock)
-    if call != NULL and outstanding.erase(call) == 0:
-        return False
+    if outstanding.erase(call) == 0:
+        return
     opening += 1
-    return True
-
-
-cdef void end_opening(Call* call) noexcept nogil:
-    """Note that a gate is open: of this call, which its last user deletes, or with NULL, of a Gate."""
-    global opening
-    cdef bint gone = False
-    cdef Guard guard
-    guard.take(lock)
-    opening -= 1
-    if call != NULL:
-        call.ended = True
-        gone = call.settled
+    call.ended = True
+    gone = call.held
     guard.leave()
-    none_opening.notify_all()
     if gone:
         del call
+    driver.open_gate(gate, failed)
+    driver.destroy_event(gate)
+    end_hold(device.get(), calls)
+    guard.take(lock)
+    opening -= 1
+    guard.leave()
+    none_opening.notify_all()
 
 
 cdef void wait_for_openings() noexcept nogil:
@@ -131,11 +128,7 @@ def _run() -> None:
         Py_DECREF(queue)
         del queue
         with nogil:
-            if begin_opening(call):
-                call.driver.open_gate(call.gate, False)
-                call.driver.destroy_event(call.gate)
-                end_host_function(call.device.get())
-                end_opening(call)
+            end_call(call)
         collect_abandoned()  # dropping the queue may have dropped its device too
 
 
@@ -173,8 +166,6 @@ def stop() -> None:
         # A thread that submits a call may be inside a driver whose queue is full behind one of these gates.
         with nogil:
             all_settled = open_held()
-        for gate in list(_gates):
-            (<Gate> gate).let_go(False)
         if not all_settled:
             time.sleep(1e-3)  # nothing tells when a driver call of another thread returns
     # Do not join the thread: it may be inside a function that never returns. It is a daemon.
@@ -183,115 +174,115 @@ def stop() -> None:
 cdef bint open_held() noexcept nogil:
     """Open the gates of all calls that have one. Returns whether no call is being submitted."""
     cdef vector[Call*] left
-    cdef Call* call
-    cdef size_t i
     cdef bint all_settled
     cdef Guard guard
     guard.take(lock)
     for call in outstanding:
         if call.held:
             left.push_back(call)
-    for i in range(left.size()):
-        outstanding.erase(left[i])
-    all_settled = submitting == 0
+    for call in left:
+        outstanding.erase(call)
+    all_settled = outstanding.empty()
     guard.leave()
-    for i in range(left.size()):
-        left[i].driver.open_gate(left[i].gate, False)
-        end_host_function(left[i].device.get())
+    for call in left:
+        call.driver.open_gate(call.gate, False)
+        end_hold(call.device.get(), call.function != NULL)
     return all_settled
 
 
-_gates: weakref.WeakSet[Gate] = weakref.WeakSet()
-
-
 cdef Call* new_call(object queue, QueueState* state, object function) except NULL:
-    global submitting
     cdef Call* call
     cdef Guard guard
-    _start()
+    if function is not None:
+        _start()
     call = new Call()
     guard.take(lock)
-    if stopping:
+    if stopping and function is not None:
         guard.leave()
         del call
         raise ClosedError(f"host() on {queue!r}: the interpreter ends, and calls no more host functions")
-    submitting += 1
     outstanding.insert(call)
     guard.leave()
     call.driver = state.driver
     call.device = Ref[DeviceState].share(state.device)
-    Py_INCREF(function)
-    Py_INCREF(queue)
-    call.function = <PyObject*> function
-    call.queue = <PyObject*> queue
+    if function is not None:
+        Py_INCREF(function)
+        Py_INCREF(queue)
+        call.function = <PyObject*> function
+        call.queue = <PyObject*> queue
     return call
 
 
 cdef Status submit_call(QueueState* state, void* handle, Call* call, Waits waits) noexcept nogil:  # the queue is locked
-    """Submit a call. After success the host thread may have called it already."""
+    """Submit a call. After success the host thread may have called it already, and the call is not the caller's."""
+    cdef bint calls = call.function != NULL, gone
+    cdef void (*arrive)(void* data) noexcept nogil
     cdef Status status
     cdef Guard guard
-    begin_host_function(state.device)
-    status = state.driver.hold(handle, state.device.context, waits, wake, call, &call.gate)
-    if status == 0:
-        guard.take(lock)
-        call.held = True
-        guard.leave()
+    arrive = wake
+    if not calls:
+        arrive = NULL
+    begin_hold(state.device, calls)
+    status = state.driver.hold(handle, state.device.context, waits, arrive, call, &call.gate)
+    if status != 0:
+        end_hold(state.device, calls)
+        return status
+    guard.take(lock)
+    call.held = True
+    gone = call.ended
+    guard.leave()
+    if gone:
+        del call
+    state.counts.events_made += 1
+    if calls:
         state.counts.host_functions += 1
-        state.counts.events_made += 2
+        state.counts.events_made += 1
         advance_submitted(state.epochs, room_of_host_function(state))  # its command is counted by the caller
-    else:
-        end_host_function(state.device)
-    return status
+    return 0
 
 
-cdef cppclass HostFunction(Command):
-    Call* function
+cdef cppclass Hold(Command):
+    Call* what
 
 
-cdef Status call_function(QueueState* queue, Command* command, Waits waits) noexcept nogil:
-    cdef Status status = submit_call(queue, queue.handle, (<HostFunction*> command).function, waits)
+cdef Status call_hold(QueueState* queue, Command* command, Waits waits) noexcept nogil:
+    cdef Status status = submit_call(queue, queue.handle, (<Hold*> command).what, waits)
     if status == 0:
         commit(queue, command)
     return status
 
 
 cdef int settle_call(object queue, object function, Call* call, bint submitted_it) except -1:
-    global submitting
-    cdef bint gone  # no other thread has it any more
     cdef Guard guard
-    with nogil:
-        guard.take(lock)
-        call.settled = True
-        submitting -= 1
-        if not submitted_it:
-            outstanding.erase(call)
-        gone = call.ended or not submitted_it
-        guard.leave()
-        if gone:
-            del call
     if not submitted_it:
-        Py_DECREF(function)
-        Py_DECREF(queue)
+        guard.take(lock)
+        outstanding.erase(call)
+        guard.leave()
+        Py_XDECREF(call.function)
+        Py_XDECREF(call.queue)
+        del call
+    return 0
+
+
+cdef int hold(object queue, QueueState* state, Call* call, str what) except -1:
+    cdef Hold submitted
+    cdef Status status
+    init_command(&submitted, call_hold)
+    submitted.holds = submitted.parted = True
+    submitted.what = call
+    with nogil:
+        status = submit(state, &submitted)
+    settle_call(queue, None, call, status == 0)
+    if status != 0:
+        queue._raise(status, what)
     return 0
 
 
 cdef int submit_host_function(object queue, QueueState* state, object function) except -1:
-    cdef HostFunction submitted
-    cdef Status status
-    cdef Call* call
     announced = begin_command(queue) if is_checked(state) else None
     if announced is not None:
         function = host_function(function, announced)
-    call = new_call(queue, state, function)
-    init_command(&submitted, call_function)
-    submitted.holds = submitted.parted = True
-    submitted.function = call
-    with nogil:
-        status = submit(state, &submitted)
-    settle_call(queue, function, call, status == 0)
-    if status != 0:
-        queue._raise(status, "host function")
+    hold(queue, state, new_call(queue, state, function), "host function")
     return settle(announced)
 
 
@@ -305,26 +296,22 @@ cdef class Gate:
     @property
     def opened(self) -> bool:
         """Whether it has been opened."""
-        return self.is_open
+        return self.call == NULL
 
     def open(self, failed: bool = False) -> None:
         """Let the queue go on. With ``failed`` the commands behind the gate end with an error. Twice is fine."""
-        if self.is_open or is_forked():
+        cdef Call* call = self.call
+        cdef bint fails = failed
+        cdef Ref[DeviceState] device
+        if call == NULL or is_forked():
             return
-        self.let_go(failed)
-        collect_device(self.device)
-        collect_abandoned()
-
-    cdef void let_go(self, bint failed):
-        if self.is_open:
-            return
-        self.is_open = True
+        self.call = NULL
+        device = call.device
         with nogil:
-            begin_opening(NULL)
-            self.driver.open_gate(self.handle, failed)
-            self.driver.destroy_event(self.handle)
-            self.device.gates.closed.fetch_sub(1)
-            end_opening(NULL)
+            end_call(call, fails)
+        collect_device(device.get())
+        device.clear()
+        collect_abandoned()
 
     def __enter__(self) -> Self:
         return self
@@ -333,47 +320,16 @@ cdef class Gate:
         self.open()
 
     def __dealloc__(self):
-        if self.handle != NULL and not is_forked():
-            if not self.is_open:
-                self.driver.open_gate(self.handle, False)
-                self.driver.destroy_event(self.handle)
-                self.device.gates.closed.fetch_sub(1)
-            self.kept_device.clear()
+        if self.call != NULL and not is_forked():
+            end_call(self.call)
             collect_abandoned()
 
 
-cdef cppclass Hold(Command):
-    void* gate
-
-
-cdef Status call_hold(QueueState* queue, Command* command, Waits waits) noexcept nogil:
-    cdef Status status
-    queue.device.gates.closed.fetch_add(1)
-    status = queue.driver.hold(
-        queue.handle, queue.device.context, waits, NULL, NULL, &(<Hold*> command).gate)
-    if status == 0:
-        commit(queue, command)
-        queue.counts.events_made += 1
-    else:
-        queue.device.gates.closed.fetch_sub(1)
-    return status
-
-
 cdef Gate submit_gate(object queue, QueueState* state):
-    cdef Hold hold
-    cdef Status status
     cdef Gate gate = Gate.__new__(Gate)
-    init_command(&hold, call_hold)
-    hold.holds = hold.parted = True
-    with nogil:
-        status = submit(state, &hold)
-    if status != 0:
-        queue._raise(status, "gate")
-    gate.handle = hold.gate  # first, so that the gate opens whatever Python code runs next
-    gate.driver = state.driver
-    gate.kept_device = Ref[DeviceState].share(state.device)
-    gate.device = state.device
-    _gates.add(gate)
+    cdef Call* call = new_call(queue, state, None)
+    hold(queue, state, call, "gate")
+    gate.call = call  # first, so that the gate opens whatever Python code runs next
     if is_checked(state):
         record_point(queue)
     return gate

@@ -34,7 +34,7 @@ from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.pool cimport MemoryPool, free
 from forebay.queues.memory.transfers cimport copy, fill
 from forebay.races.checker cimport ALONE, is_checked, order_of, races, reach
-from forebay.sync.finish cimport finish_checked, finish_queue, query_checked, query_queue
+from forebay.sync.finish cimport finish_queue, query_queue, wait_checked
 
 from forebay.core.errors import ArgumentTypeError, CaptureError, CaptureUnsupportedError, Error, InvalidArgumentError
 from forebay.core.process import refuse_on_host_thread
@@ -487,7 +487,7 @@ cdef class Queue(AnyQueue):
         """
         check_open(self)
         check_may_wait(self, "query of")
-        return query_checked(self, self.state) if is_checked(self.state) else query_queue(self, self.state)
+        return wait_checked(self, self.state, True, None) if is_checked(self.state) else query_queue(self, self.state)
 
     def finish(self, timeout: SupportsFloat | None = None) -> None:
         """Block until everything submitted so far is done.
@@ -516,7 +516,7 @@ cdef class Queue(AnyQueue):
         if on_host_thread():
             refuse_on_host_thread("Queue.finish()")
         if is_checked(self.state):
-            finish_checked(self, self.state, timeout)
+            wait_checked(self, self.state, False, timeout)
         else:
             finish_queue(self, self.state, timeout)
         after_wait(self.device, self)

@@ -10,9 +10,8 @@ from forebay.core.usage cimport Usage
 
 cdef int finish_queue(object queue, QueueState* state, object timeout) except -1
 cdef bint query_queue(object queue, QueueState* state) except -1
-# The same of a queue that is checked for races
-cdef int finish_checked(object queue, QueueState* state, object timeout) except -1
-cdef bint query_checked(object queue, QueueState* state) except -1
+# One of these for a queue that is checked for races; returns what a query returns, or true
+cdef bint wait_checked(object queue, QueueState* state, bint asks, object timeout) except -1
 cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil  # 0: every queue
 cdef int wait_for_markers(object device, DeviceState* state, Refs[Marker]& markers, object what) except -1
 cdef int wait_for_uses(

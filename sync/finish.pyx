@@ -35,11 +35,14 @@ from forebay.core.process import refuse_on_host_thread
 from forebay.queues.capture_rules import refuse_unsafe
 
 
-cdef int finish_checked(object queue, QueueState* state, object timeout) except -1:
+cdef bint wait_checked(object queue, QueueState* state, bint asks, object timeout) except -1:
     cdef Ref[Clock] past = races.past_of(state.epochs.queue_id, BLOCKING)
-    finish_queue(queue, state, timeout)
+    if asks and not query_queue(queue, state):
+        return False
+    if not asks:
+        finish_queue(queue, state, timeout)
     reach(past.get())
-    return 0
+    return True
 
 
 cdef int finish_queue(object queue, QueueState* state, object timeout) except -1:
@@ -228,14 +231,6 @@ cdef Status queues_spoken_for(QueueState* queue, Refs[QueueState]& queues) noexc
     return status
 
 
-cdef bint query_checked(object queue, QueueState* state) except -1:
-    cdef Ref[Clock] past = races.past_of(state.epochs.queue_id, BLOCKING)
-    if not query_queue(queue, state):
-        return False
-    reach(past.get())
-    return True
-
-
 cdef bint query_queue(object queue, QueueState* state) except -1:
     """Implement `Queue.query`: return whether everything that the queue speaks for is done. Orders nothing."""
     cdef Refs[QueueState] queues
@@ -382,7 +377,7 @@ cdef int wait_for_uses(
     with nogil:
         points_of(uses, writers_only, points)
         points_of_indirect_uses(state, False, points)
-        status = take_points(state, points, reader, markers)
+        status = take_points(state, points, reader, &markers)
     if not markers.empty():
         check_may_wait()
     if status != 0:
@@ -401,30 +396,31 @@ cdef int check_may_wait() except -1:
 
 
 cdef Status take_points(
-    DeviceState* device, vector[ClockEntry]& points, QueueState* reader, Refs[Marker]& markers
+    DeviceState* device, vector[ClockEntry]& points, QueueState* reader, Refs[Marker]* markers
 ) noexcept nogil:
-    """Append markers of these points, for the host, but of those that the reader comes after anyway; NULL for none."""
+    """Append markers of these points, for the host, but of those that the reader comes after anyway; NULL for none. Or
+    let the reader wait for them, where there is no list for the markers.
+    """
     cdef Ref[QueueState] found
     cdef QueueState* queue
     cdef Ref[Marker] marker
     cdef Status status = 0
-    cdef bint ordered = False
     cdef Guard guard
     for point in points:
         if status != 0:
             break
         found = find_queue(device, point.queue.queue_id)
         queue = found.get()
-        if queue == NULL:
+        if queue == NULL or reader != NULL and comes_after(reader, queue, point.epoch):
             continue
-        if reader != NULL:
-            ordered = comes_after(reader, queue, point.epoch)
-        if not ordered:
-            guard.take(queue.lock)
-            status = take_point(queue, point.epoch, FOR_HOST, marker)
-            guard.leave()
-            if marker.get() != NULL:
-                markers.push_back(move(marker))
+        if markers == NULL:
+            status = wait_for_point(reader, point.queue.queue_id, point.epoch)
+            continue
+        guard.take(queue.lock)
+        status = take_point(queue, point.epoch, FOR_HOST, marker)
+        guard.leave()
+        if marker.get() != NULL:
+            markers.push_back(move(marker))
     return status
 
 
@@ -446,9 +442,8 @@ cdef int order_after_uses(object queue, QueueState* state, DeviceState* of, Usag
     If the memory is another device's, nothing is done: the command is refused, or goes through the host.
     """
     cdef vector[ClockEntry] points
-    cdef Ref[QueueState] producer
     cdef Ref[Clock] past
-    cdef Status status = 0
+    cdef Status status
     if of != state.device:
         return 0
     if is_checked(state):
@@ -456,13 +451,7 @@ cdef int order_after_uses(object queue, QueueState* state, DeviceState* of, Usag
     with nogil:
         points_of(uses, writers_only, points)
         points_of_indirect_uses(of, False, points)
-        for point in points:
-            if status != 0:
-                break
-            producer = find_queue(of, point.queue.queue_id)
-            if producer.get() != NULL and not comes_after(state, producer.get(), point.epoch):
-                status = wait_for_point(state, point.queue.queue_id, point.epoch)
-        producer.clear()
+        status = take_points(of, points, state, NULL)
     if status != 0:
         queue._raise(status, "wait")
     if is_checked(state):
@@ -490,7 +479,7 @@ cdef Status wait_for_retired(DeviceState* device) noexcept nogil:
     for queue in queues:
         epoch = submitted_epoch(queue.epochs) if closed_gates(device) == 0 else free_until(queue)
         points.push_back(ClockEntry(queue.epochs, epoch))
-    status = take_points(device, points, NULL, markers)
+    status = take_points(device, points, NULL, &markers)
     if status == 0:
         status = synchronize(device, markers)
         write_printed(device)

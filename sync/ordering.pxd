@@ -33,8 +33,8 @@ cdef Waits waits_of_pending(QueueState* queue, vector[void*]& events) noexcept n
 cdef void drop_pending(QueueState* queue) noexcept nogil
 
 
-cdef void begin_host_function(DeviceState* device) noexcept nogil  # it counts in `gates.closed` until it ends
-cdef void end_host_function(DeviceState* device) noexcept nogil
+cdef void begin_hold(DeviceState* device, bint calls) noexcept nogil  # by a gate, or a host function that it calls
+cdef void end_hold(DeviceState* device, bint called) noexcept nogil
 cdef void count_calls(DeviceState* device, uint32_t calls) noexcept nogil
 cdef void divide_capacity(DeviceState* device, uint64_t most) noexcept nogil
 cdef void join_quota(DeviceState* device, uint64_t shared) noexcept nogil
@@ -47,15 +47,6 @@ cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil  # b
 # These block until all events are over, and no lock is held
 cdef Status wait_on_host(DeviceState* device, Waits events, Interrupted ask) noexcept nogil
 cdef Status wait_watched(const Driver* driver, void* context, Waits events, Interrupted ask) noexcept nogil
-
-cdef void sleep_while_limited(QueueState* queue) noexcept nogil
-
-
-cdef inline void give_way(QueueState* queue) noexcept nogil:
-    """Let waits of the host that starve go before the queue's next command. No lock is held."""
-    if queue.device.in_flight.limit.load() != UNLIMITED:
-        sleep_while_limited(queue)
-
 
 cdef cppclass Order:
     """The waits that the next command of a queue carries, and the changes that its success will make. It has the lock
@@ -106,13 +97,10 @@ cdef Status wait_for_creator(QueueState* queue, const ClockEntry& creation) noex
 
 cdef inline Moment moment_of(const QueueState* queue, const Clock* clock) noexcept nogil:
     """Return what a command of the queue comes after, which is ordered after `clock`."""
-    cdef Moment moment
-    moment.queue = <const Epochs*> queue.epochs
-    moment.null_queue = NULL
+    cdef const Epochs* null_queue = NULL
     if queue.blocking:
-        moment.null_queue = <const Epochs*> queue.device.null_queue.epochs
-    moment.clock = clock
-    return moment
+        null_queue = <const Epochs*> queue.device.null_queue.epochs
+    return Moment(<const Epochs*> queue.epochs, null_queue, clock)
 
 
 cdef inline Status wait_for_creation(QueueState* queue, const Usage* usage) noexcept nogil:
@@ -219,16 +207,15 @@ cdef inline Status submit_keeping_gil(QueueState* queue, Command* command) noexc
     return status
 
 
-# Submit the waits that the next command would owe, if any, as a command of their own; and have it carry them
+# Submit the waits that the next command would owe, if any, as a command of their own
 cdef Status submit_waits(QueueState* queue) noexcept nogil
-cdef Status gather_ahead(QueueState* queue) noexcept nogil
+cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil
 # Keeps the GIL, unless it may have to wait
 cdef Status wait_keeping_gil(QueueState* queue, Marker* marker) noexcept
 cdef Status wait_for_point(QueueState* queue, uint64_t producer, uint64_t epoch) noexcept nogil
 # Keeps the GIL, unless it may have to wait
 cdef Status record_keeping_gil(QueueState* queue, int use, Ref[Marker]& marker) noexcept
 cdef void unlist_idle(DeviceState* device) noexcept nogil
-cdef void dissolve_list(DeviceState* device) noexcept nogil
 cdef bint note_listed_end(DeviceState* device) noexcept nogil
 cdef void take_markers(QueueState* queue, Refs[Marker]& markers) noexcept nogil
 cdef void take_done_checkpoints(QueueState* queue, Refs[Marker]& markers) noexcept nogil

@@ -227,24 +227,32 @@ cdef void take_markers(QueueState* queue, Refs[Marker]& markers) noexcept nogil:
     markers.push_back(move(queue.order.copied))
 
 
-cdef Status add_checkpoint_before_gate(QueueState* queue) noexcept nogil:
-    """Mark this point, because what the queue is given next can be held up: by a host function, a gate, or a wait for
-    a queue that is held. A wait for an earlier point then does not wait for that. The queue is locked.
+cdef Status add_checkpoint(QueueState* queue, uint64_t apart) noexcept nogil:
+    """Mark what was submitted before the pending waits, if the last mark was so many commands before. The queue is
+    locked.
     """
     cdef Ref[Marker] marker
     cdef uint64_t epoch = submitted_epoch(queue.epochs) if queue.order.pending.empty() else queue.order.before_pending
+    cdef uint64_t marked = completed_epoch(queue.epochs)
     cdef Status status
-    forget_done_checkpoints(queue)
-    if queue.order.checkpoints.size() >= 8 and poll_marker(queue.order.checkpoints.front().get()) == DONE:
-        forget_done_checkpoints(queue)  # no other code may ever ask how far it is
-    if epoch <= completed_epoch(queue.epochs):
-        return 0
-    if not queue.order.checkpoints.empty() and queue.order.checkpoints.back().get().epoch >= epoch:
+    if not queue.order.checkpoints.empty():
+        marked = max(marked, queue.order.checkpoints.back().get().epoch)
+    if epoch < marked + apart:
         return 0
     status = mark_early(queue, marker)
     if status == 0:
         queue.order.checkpoints.push_back(move(marker))
     return status
+
+
+cdef Status add_checkpoint_before_gate(QueueState* queue) noexcept nogil:
+    """Mark this point, because what the queue is given next can be held up: by a host function, a gate, or a wait for
+    a queue that is held. A wait for an earlier point then does not wait for that. The queue is locked.
+    """
+    forget_done_checkpoints(queue)
+    if queue.order.checkpoints.size() >= 8 and poll_marker(queue.order.checkpoints.front().get()) == DONE:
+        forget_done_checkpoints(queue)  # no other code may ever ask how far it is
+    return add_checkpoint(queue, 1)
 
 
 cdef Status add_checkpoints(QueueState* queue) noexcept nogil:
@@ -253,22 +261,14 @@ cdef Status add_checkpoints(QueueState* queue) noexcept nogil:
     A program that never waits would otherwise not learn of it. A device that keeps up is then asked, and
     given a marker, once for all that fits into a queue: the commands in between keep the GIL.
     """
-    cdef uint64_t submitted = submitted_epoch(queue.epochs), marked
-    cdef Ref[Marker] marker
-    cdef Status status = 0
     forget_done_checkpoints(queue)
     # An answer takes the driver as long as a launch: where the device does not keep up, few are asked for.
-    if not queue.order.checkpoints.empty() and submitted % max(queue.in_flight.room // WAYS, <uint64_t> 8) == 0:
+    if not queue.order.checkpoints.empty() and (
+        submitted_epoch(queue.epochs) % max(queue.in_flight.room // WAYS, <uint64_t> 8) == 0
+    ):
         if poll_marker(queue.order.checkpoints.front().get()) == DONE:
             forget_done_checkpoints(queue)
-    marked = completed_epoch(queue.epochs)
-    if not queue.order.checkpoints.empty():
-        marked = queue.order.checkpoints.back().get().epoch
-    if submitted - marked >= queue.in_flight.room // 2:
-        status = mark_early(queue, marker)
-        if status == 0 and (queue.order.checkpoints.empty() or marker.get().epoch > marked):
-            queue.order.checkpoints.push_back(move(marker))
-    return status
+    return add_checkpoint(queue, max(queue.in_flight.room // 2, <uint64_t> 1))
 
 
 cdef uint64_t first_gate_epoch(QueueState* queue) noexcept nogil:  # the queue is locked
@@ -299,12 +299,6 @@ cdef Status note_gate_epoch(QueueState* queue) noexcept nogil:
     return status
 
 
-cdef void forget_gate_epoch(QueueState* queue) noexcept nogil:
-    """Take back what `note_gate_epoch` has noted of a command that was refused. The queue is locked."""
-    while not queue.order.gate_epochs.empty() and queue.order.gate_epochs.back() > submitted_epoch(queue.epochs):
-        queue.order.gate_epochs.pop_back()
-
-
 cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Ref[Marker]& marker) noexcept nogil:
     """Give the earliest marker that shows that the queue has reached this epoch; NULL if it is
     known to have. The queue is locked.
@@ -330,28 +324,6 @@ cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Ref[Marker]& 
     return take_marker(queue, use, marker)
 
 
-cdef extern from *:
-    """
-    #include <chrono>
-    #include <cstdint>
-    #include <thread>
-    #include <unordered_map>
-
-    namespace forebay {
-    static void pause() { std::this_thread::sleep_for(std::chrono::microseconds(100)); }
-
-    // The epoch of a queue, plus one, at which this thread last gave up waiting, because the queue made no progress
-    static std::uint64_t *stalled_at(std::uint64_t queue) {
-        static thread_local std::unordered_map<std::uint64_t, std::uint64_t> known;
-        if (known.size() > 1024) known.clear();  // most of these queues are gone
-        return &known[queue];
-    }
-    }
-    """
-    void pause "forebay::pause"() nogil
-    uint64_t* stalled_at "forebay::stalled_at"(uint64_t queue) nogil
-
-
 cdef enum:
     COLLECTS = 64  # commands that cannot borrow, of which one looks what others have borrowed
     WORTH_MARKING = 64  # where a queue takes fewer commands, markers cost as much as they save
@@ -364,16 +336,18 @@ cdef Lock quotas_lock
 cdef vector[Quota*] quotas
 
 
-cdef void begin_host_function(DeviceState* device) noexcept nogil:
-    host_functions.fetch_add(1)
-    device.gates.host_functions.fetch_add(1)  # before `gates.closed`, or it could be taken for a gate
+cdef void begin_hold(DeviceState* device, bint calls) noexcept nogil:
+    if calls:
+        host_functions.fetch_add(1)
+        device.gates.host_functions.fetch_add(1)  # before `gates.closed`, or it could be taken for a gate
     device.gates.closed.fetch_add(1)
 
 
-cdef void end_host_function(DeviceState* device) noexcept nogil:
+cdef void end_hold(DeviceState* device, bint called) noexcept nogil:
     device.gates.closed.fetch_sub(1)
-    device.gates.host_functions.fetch_sub(1)
-    host_functions.fetch_sub(1)
+    if called:
+        device.gates.host_functions.fetch_sub(1)
+        host_functions.fetch_sub(1)
 
 
 cdef uint64_t room_of_host_function(const QueueState* queue) noexcept nogil:
@@ -381,34 +355,47 @@ cdef uint64_t room_of_host_function(const QueueState* queue) noexcept nogil:
     return queue.driver.room_of_host_function * (2 if queue.counts.graph_launches else 1)
 
 
-cdef void keep_gil_below(DeviceState* device, uint64_t most) noexcept nogil:
-    """Set how many commands each queue takes, besides what is lent to it."""
-    cdef Guard guard
-    guard.take(device.registry.lock)
-    device.in_flight.keeps_gil_below = most
+cdef void renew_rooms(DeviceState* device) noexcept nogil:  # the registry is locked
     for each in device.registry.queues:
         renew_room(each.queue)
 
 
 cdef void count_calls(DeviceState* device, uint32_t calls) noexcept nogil:
     """Note how many of the driver's calls each command is at most: more than one while it is traced."""
+    cdef Guard guard
+    guard.take(device.registry.lock)
     device.in_flight.calls = calls
-    keep_gil_below(device, device.in_flight.keeps_gil_below)
+    renew_rooms(device)
+
+
+cdef void share_out(Quota* quota) noexcept nogil:  # the quota is locked, no registry is
+    """Set how many commands each queue takes, besides what is lent to it. As long as more is in flight than that leaves
+    for others, no queue surely takes more than it has.
+    """
+    cdef uint64_t most = quota.each if quota.left >= 0 else 1
+    cdef Guard of_states
+    cdef Guard guard
+    of_states.take(states_lock)
+    for device in states:
+        if device.in_flight.quota == quota and device.in_flight.keeps_gil_below != most:
+            guard.take(device.registry.lock)
+            device.in_flight.keeps_gil_below = most
+            renew_rooms(device)
+            guard.leave()
 
 
 cdef void divide_capacity(DeviceState* device, uint64_t most) noexcept nogil:
     """Note how many commands each queue takes, now that there is one queue more: those of the driver's context have
-    less than before where they share a quota, those of private Devices, too.
-
-    What a queue has in flight beyond that is lent to it. As long as more is in flight than that leaves for others, no
-    queue surely takes more than it has.
+    less than before where they share a quota, those of private Devices, too. What a queue has in flight beyond that is
+    lent to it.
     """
     cdef Quota* quota = device.in_flight.quota
+    cdef QueueState* queue
+    cdef uint64_t in_flight
     cdef Guard guard
     cdef Guard of_states
+    cdef Guard of_registry
     if quota == NULL:
-        if device.in_flight.keeps_gil_below != most:
-            keep_gil_below(device, most)
         return
     guard.take(quota.lock)
     if quota.each == most:
@@ -416,45 +403,19 @@ cdef void divide_capacity(DeviceState* device, uint64_t most) noexcept nogil:
     quota.each = most
     of_states.take(states_lock)
     for each in states:
-        if each.in_flight.quota == quota:
-            charge_quota(each, most)
-    for each in states:
-        if each.in_flight.quota == quota:
-            keep_gil_below(each, most if quota.left >= 0 else 1)
-
-
-cdef void restore_capacity(Quota* quota) noexcept nogil:
-    """Let each queue have its own limit again once others have returned what they had too much. No registry is
-    locked.
-    """
-    cdef Guard guard
-    cdef Guard of_states
-    guard.take(quota.lock)
-    if quota.left < 0:
-        return
-    of_states.take(states_lock)
-    for each in states:
-        if each.in_flight.quota == quota and each.in_flight.keeps_gil_below != quota.each:
-            keep_gil_below(each, quota.each)
-
-
-cdef void charge_quota(DeviceState* device, uint64_t most) noexcept nogil:
-    cdef Quota* quota = device.in_flight.quota
-    cdef Epochs* epochs
-    cdef QueueState* queue
-    cdef uint64_t in_flight
-    cdef Guard guard
-    guard.take(device.registry.lock)
-    for each in device.registry.queues:
-        epochs = each.epochs
-        in_flight = submitted_epoch(epochs) - completed_epoch(epochs)
-        if in_flight > most:
-            queue = each.queue
-            if in_flight - most > queue.in_flight.lent:
-                if queue.in_flight.lent == 0:
-                    quota.borrowers.push_back(queue)
+        if each.in_flight.quota != quota:
+            continue
+        of_registry.take(each.registry.lock)
+        for entry in each.registry.queues:
+            in_flight = submitted_epoch(entry.epochs) - completed_epoch(entry.epochs)
+            queue = entry.queue
+            if in_flight > most and in_flight - most > queue.in_flight.lent:
+                quota.borrowers.insert(queue)
                 quota.left -= <int64_t> (in_flight - most - queue.in_flight.lent)
                 queue.in_flight.lent = in_flight - most
+        of_registry.leave()
+    of_states.leave()
+    share_out(quota)
 
 
 cdef void lend_quota(QueueState* queue, uint64_t lent) noexcept nogil:
@@ -495,8 +456,7 @@ cdef bint borrow_quota(QueueState* queue, uint64_t more) noexcept nogil:
         return False
     more = min(max(more, <uint64_t> quota.left // 2), quota.most_lent - queue.in_flight.lent)
     quota.left -= <int64_t> more
-    if queue.in_flight.lent == 0:
-        quota.borrowers.push_back(queue)
+    quota.borrowers.insert(queue)
     lend_quota(queue, queue.in_flight.lent + more)
     return True
 
@@ -505,7 +465,6 @@ cdef void return_quota(QueueState* queue, uint64_t in_flight) noexcept nogil:
     """Give back what is lent to the queue, but for what this many commands need. The queue is locked."""
     cdef Quota* quota = queue.device.in_flight.quota
     cdef uint64_t used = 0
-    cdef size_t i
     cdef Guard guard
     if queue.in_flight.lent == 0:
         return
@@ -514,11 +473,8 @@ cdef void return_quota(QueueState* queue, uint64_t in_flight) noexcept nogil:
         used = min(in_flight - quota.each, queue.in_flight.lent)
     quota.left += <int64_t> (queue.in_flight.lent - used)
     lend_quota(queue, used)
-    for i in range(quota.borrowers.size() if used == 0 else 0):
-        if quota.borrowers[i] == queue:
-            quota.borrowers[i] = quota.borrowers.back()
-            quota.borrowers.pop_back()
-            break
+    if used == 0:
+        quota.borrowers.erase(queue)
 
 
 cdef uint64_t in_flight_of(QueueState* queue) noexcept nogil:
@@ -547,8 +503,8 @@ cdef void reclaim_quota(Quota* quota) noexcept nogil:
             if queue.driver.poll != NULL and not is_empty(queue.epochs) and has_all(queue):
                 ask_queue(queue, &done)  # what has failed is in flight
             return_quota(queue, in_flight_of(queue))
-    guard.leave()
-    restore_capacity(quota)
+    guard.take(quota.lock)
+    share_out(quota)  # others may have returned what they had too much
 
 
 cdef bint has_capacity(QueueState* queue, uint64_t more) noexcept nogil:
@@ -558,15 +514,6 @@ cdef bint has_capacity(QueueState* queue, uint64_t more) noexcept nogil:
     if in_flight == 0 or in_flight + more < capacity:
         return True
     return borrow_quota(queue, in_flight + more + 1 - capacity)
-
-
-cdef Status look_for_capacity(QueueState* queue) noexcept nogil:
-    """Where the queue may be full, see to it that it soon is known not to be, if it is not. The queue is locked."""
-    if queue.device.in_flight.quota != NULL and submitted_epoch(queue.epochs) % COLLECTS == 0:
-        reclaim_quota(queue.device.in_flight.quota)
-    if queue.in_flight.room < WORTH_MARKING and queue.device.in_flight.limit.load() == UNLIMITED:
-        return 0
-    return add_checkpoints(queue)
 
 
 cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil:  # the queue is locked
@@ -600,8 +547,9 @@ cdef bint ask_first_checkpoint(QueueState* queue) noexcept nogil:
     return True
 
 
-cdef void sleep_while_limited(QueueState* queue) noexcept nogil:
-    """Sleep while the queue may be given no command, by the limit of the watcher below. No lock is held.
+cdef void give_way(QueueState* queue) noexcept nogil:
+    """Let waits of the host that starve go before the queue's next command: sleep while it may be given none, by the
+    limit of the watcher below. No lock is held.
 
     What the queue waits for may depend on what this thread does next: a gate that it opens, memory that a kernel polls,
     an event of another package. So the thread goes on when its queue makes no progress, soon if a gate is closed or a
@@ -672,14 +620,6 @@ cdef void init_order(Order* order) noexcept nogil:
     order.elided_ordered = 0
 
 
-cdef void end_order(Order* order) noexcept nogil:
-    """Unlock the queue, and then drop what the order still owns: to release an event is a driver call."""
-    order.locked.leave()
-    order.markers.clear()
-    order.clock = NULL
-    order.taken.clear()
-
-
 cdef bint needs_no_wait(QueueState* queue, Clock* clock, Marker* marker, Order* order) noexcept nogil:
     """Return whether work that is ordered after ``clock`` is already ordered after the marker."""
     if marker.event == NULL or marker.epoch <= completed_epoch(marker.queue):
@@ -714,15 +654,6 @@ cdef void add_wait(Order* order, Ref[Marker] reference) noexcept nogil:
     join_marker(order.clock, marker, covered)
 
 
-cdef void relist_taken(Order* order) noexcept nogil:
-    """Return the queues that a failed command took off the list."""
-    cdef Guard guard
-    for queue in order.taken:
-        guard.take(queue.lock)
-        if not queue.order.null_pending:  # else another command has entered it again meanwhile
-            push_on_list(retain(queue))
-
-
 cdef void take_list(DeviceState* device, Refs[QueueState]& queues) noexcept nogil:
     """Take the whole list of the null queue, with the list's references. The null queue is locked."""
     cdef QueueState* queue = device.null_order.pending.exchange(NULL, memory_order_acq_rel)
@@ -746,7 +677,7 @@ cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil
         guard.take(queue.lock)
         queue.order.null_pending = queue.order.null_ordered = False
         if status != 0:
-            pass  # an earlier queue failed: only unlist this one, as `relist_taken` returns them all
+            pass  # an earlier queue failed: only unlist this one, as `abort_command` returns them all
         elif is_idle(queue):
             order.elided_completed += 1
         elif not queue.adopted and clock_epoch(order.clock, queue.epochs) >= submitted_epoch(queue.epochs):
@@ -775,7 +706,8 @@ cdef bint note_listed_end(DeviceState* device) noexcept nogil:
 
 
 cdef void unlist_idle(DeviceState* device) noexcept nogil:
-    """Take idle queues off the null queue's list, which keeps closed queues alive.
+    """Take idle queues off the null queue's list, which keeps closed queues alive; and all once the null queue has
+    ended, because no command comes any more that would do so.
 
     Without this, a program that never uses the null queue would keep every blocking queue it ever made. It does nothing
     while another thread submits to the null queue: that may take long, and a later call does the same work.
@@ -788,25 +720,17 @@ cdef void unlist_idle(DeviceState* device) noexcept nogil:
     if device.null_queue != NULL:  # which another thread may end now
         null_queue = Ref[QueueState].share(device.null_queue)
     guard.leave()
-    if null_queue.get() == NULL or not of_null.try_take(null_queue.get().lock):
+    if null_queue.get() != NULL and not of_null.try_take(null_queue.get().lock):
         return
     take_list(device, listed)
     for queue in listed:
-        # Another thread's call may block with the lock; no other code touches its place there
-        if guard.try_take(queue.lock) and is_idle(queue):
+        if null_queue.get() == NULL:
+            guard.take(queue.lock)
+        # Else another thread's call may block with the lock; no other code touches its place there
+        if null_queue.get() == NULL or guard.try_take(queue.lock) and is_idle(queue):
             queue.order.null_pending = queue.order.null_ordered = False
         else:
             push_on_list(retain(queue))
-
-
-cdef void dissolve_list(DeviceState* device) noexcept nogil:
-    """Drop the list of a null queue that has ended: no command comes any more that would take the queues off it."""
-    cdef Refs[QueueState] listed
-    cdef Guard guard
-    take_list(device, listed)
-    for queue in listed:
-        guard.take(queue.lock)
-        queue.order.null_pending = queue.order.null_ordered = False
 
 
 cdef Status take_null_marker(QueueState* queue, Ref[Marker]& marker, Order* order) noexcept nogil:
@@ -885,7 +809,11 @@ cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:
     status = begin_at_once(queue, order)
     if status != 0 or has_capacity(queue, 0) and in_flight_of(queue) < queue.device.in_flight.limit.load():
         return status
-    status = look_for_capacity(queue)
+    # The queue may be full: see to it that it soon is known not to be, if it is not
+    if queue.device.in_flight.quota != NULL and submitted_epoch(queue.epochs) % COLLECTS == 0:
+        reclaim_quota(queue.device.in_flight.quota)
+    if queue.in_flight.room >= WORTH_MARKING or queue.device.in_flight.limit.load() != UNLIMITED:
+        status = add_checkpoints(queue)
     if status != 0:
         abort_command(queue, order)
     while status == 0 and may_stay_full(queue, 0):
@@ -931,10 +859,12 @@ cdef void settle(QueueState* queue, Order* order) noexcept nogil:
         queue.order.null_seen.store(order.null_epoch, memory_order_relaxed)
 
 
-cdef void join_gathered(QueueState* queue, Order* order) noexcept nogil:
-    """Order the queue after all gathered markers, from the epoch that is counted next. The queue is locked."""
+cdef void count_gathered(QueueState* queue, Order* order) noexcept nogil:
+    """Count a command, and order the queue after all that was gathered for it. The queue is locked."""
     queue.counts.waits_made += order.markers.size()
     swap_clocks(queue.order.clock, order.clock)  # the old one goes with the order, after unlocking
+    settle(queue, order)
+    count_command(queue)
 
 
 cdef void leave_waits(QueueState* queue, Order* order) noexcept nogil:
@@ -943,9 +873,7 @@ cdef void leave_waits(QueueState* queue, Order* order) noexcept nogil:
     """
     for marker in order.markers:
         add_pending(queue, marker)
-    join_gathered(queue, order)
-    settle(queue, order)
-    count_command(queue)
+    count_gathered(queue, order)
 
 
 cdef void abort_command(QueueState* queue, Order* order) noexcept nogil:
@@ -954,9 +882,19 @@ cdef void abort_command(QueueState* queue, Order* order) noexcept nogil:
     The null queue stays locked until its list has its queues back. Otherwise another null-queue command could find the
     list empty.
     """
-    relist_taken(order)
-    forget_gate_epoch(queue)
-    end_order(order)
+    cdef Guard guard
+    for taken in order.taken:
+        guard.take(taken.lock)
+        if not taken.order.null_pending:  # else another command has entered it again meanwhile
+            push_on_list(retain(taken))
+    guard.leave()
+    # What `note_gate_epoch` has noted of it
+    while not queue.order.gate_epochs.empty() and queue.order.gate_epochs.back() > submitted_epoch(queue.epochs):
+        queue.order.gate_epochs.pop_back()
+    order.locked.leave()  # and only then drop what the order still owns: to release an event is a driver call
+    order.markers.clear()
+    order.clock = NULL
+    order.taken.clear()
 
 
 # -- the one way in which commands are submitted
@@ -964,9 +902,7 @@ cdef void abort_command(QueueState* queue, Order* order) noexcept nogil:
 
 cdef void commit_order(QueueState* queue, Command* command) noexcept nogil:  # the queue is locked
     drop_pending(queue)
-    join_gathered(queue, command.order)
-    settle(queue, command.order)
-    count_command(queue)
+    count_gathered(queue, command.order)
 
 
 cdef void count_failed(QueueState* queue, Command* command) noexcept nogil:  # the queue is locked
@@ -1044,21 +980,6 @@ cdef Status submit_waits(QueueState* queue) noexcept nogil:
     return submit(queue, &command)
 
 
-cdef Status gather_ahead(QueueState* queue) noexcept nogil:
-    """Gather the waits of the queue's next command, for that command to carry. They count as a command of their own:
-    that one may be refused, and the queue is not empty before what it has joined is done.
-    """
-    cdef Order order
-    cdef Status status = begin_at_once(queue, &order)
-    if status != 0:
-        return status
-    if order.markers.empty():
-        settle(queue, &order)
-    else:
-        leave_waits(queue, &order)
-    return 0
-
-
 cdef bint drops_wait(QueueState* queue, Marker* marker) noexcept nogil:  # the queue is locked
     cdef Order order
     init_order(&order)
@@ -1076,6 +997,7 @@ cdef Status add_marker(QueueState* queue, Marker* marker, Order* order) noexcept
     cdef void* bridged = NULL
     cdef Ref[Marker] bridge
     cdef Status status
+    cdef Guard guard
     if marker.context == queue.device.context:
         add_wait(order, Ref[Marker].share(marker))
         return 0
@@ -1083,19 +1005,13 @@ cdef Status add_marker(QueueState* queue, Marker* marker, Order* order) noexcept
     if status == 0:
         queue.counts.events_made += 1
         bridge = new_marker(queue.device, marker.queue, marker.epoch, marker.clock, bridged, FOR_DEVICE)
-        note_bridge(queue.device, bridge.get())
+        if queue.driver.gates_forbid_releases:  # for the driver it is a closed gate, until its event is over
+            guard.take(queue.device.registry.lock)
+            queue.device.gates.bridges.share(bridge.get())
+            queue.device.gates.closed_bridges.fetch_add(1)
+            guard.leave()
         add_wait(order, move(bridge))
     return status
-
-
-cdef void note_bridge(DeviceState* device, Marker* marker) noexcept nogil:
-    """Count the bridge as a closed gate, if it is one for the driver, until its event is over."""
-    cdef Guard guard
-    if not device.driver.gates_forbid_releases:
-        return
-    guard.take(device.registry.lock)
-    device.gates.bridges.share(marker)
-    device.gates.closed_bridges.fetch_add(1)
 
 
 cdef bint may_be_held(QueueState* queue, Marker* marker) noexcept nogil:
@@ -1104,24 +1020,26 @@ cdef bint may_be_held(QueueState* queue, Marker* marker) noexcept nogil:
 
 
 cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil:
-    """Add an edge from the marker to the queue's next command. A dropped wait changes nothing but a counter.
+    """Add an edge from the marker to the queue's next command. A dropped wait changes nothing but a counter. With NULL,
+    add only the waits that the next command would gather.
 
     A wait that is not dropped counts as a command at once, though a later command carries it. Otherwise a host thread
-    could see the queue as empty while the edge is outstanding.
+    could see the queue as empty while the edge is outstanding, and that command may be refused.
     """
     cdef Order order
-    cdef Status status
+    cdef Status status = 0
     cdef bint covered
     cdef Guard guard
-    guard.take(queue.lock)
-    status = refusal(queue)
-    if status != 0 or drops_wait(queue, marker):
-        return status
-    guard.leave()
+    if marker != NULL:
+        guard.take(queue.lock)
+        status = refusal(queue)
+        if status != 0 or drops_wait(queue, marker):
+            return status
+        guard.leave()
     status = begin_at_once(queue, &order)
     if status != 0:
         return status
-    covered = needs_no_wait(queue, order.clock, marker, &order)
+    covered = marker == NULL or needs_no_wait(queue, order.clock, marker, &order)
     if covered and order.markers.empty():  # the producer finished, or another thread waited, since `drops_wait`
         settle(queue, &order)
         return 0
@@ -1230,27 +1148,23 @@ cdef Status call_record(QueueState* queue, Command* command, Waits waits) noexce
     return 0
 
 
-cdef Status record_marker(QueueState* queue, int use, Ref[Marker]& marker) noexcept nogil:
+cdef Status record_keeping_gil(QueueState* queue, int use, Ref[Marker]& marker) noexcept:
     """Give the marker of this point. A record is a command and obeys the null-queue rules.
 
     It shares the queue's marker when nothing was submitted since that marker was made and there is no new wait. A timed
     record is always its own command.
     """
     cdef Record record
-    init_command(&record, call_record)
-    record.use = use
-    record.marker = &marker
-    return submit(queue, &record)
-
-
-cdef Status record_keeping_gil(QueueState* queue, int use, Ref[Marker]& marker) noexcept:
     cdef Status status
     cdef Guard guard
     if not use & TIMED and not is_memory_short() and guard.try_take(queue.lock) and gathers_nothing(queue):
         return take_marker(queue, use, marker)
     guard.leave()
+    init_command(&record, call_record)
+    record.use = use
+    record.marker = &marker
     with nogil:
-        status = record_marker(queue, use, marker)
+        status = submit(queue, &record)
     return status
 
 
@@ -1268,7 +1182,7 @@ cdef Status record_keeping_gil(QueueState* queue, int use, Ref[Marker]& marker) 
 #   time at most, so that threads whose work goes well lose little.
 #
 # The limit is part of a queue's `room`, so the launch path does not get longer; `give_way` obeys it. A wait that no
-# other thread disturbs costs its registration. Without waits the watcher sleeps.
+# other thread disturbs costs its registration. Without waits the watcher ends.
 
 cdef extern from *:
     """
@@ -1279,21 +1193,31 @@ cdef extern from *:
     #include <mutex>
     #include <system_error>
     #include <thread>
+    #include <unordered_map>
     #ifndef _WIN32
     #include <signal.h>
     #endif
 
     namespace forebay {
+    static void pause() { std::this_thread::sleep_for(std::chrono::microseconds(100)); }
+
+    // The epoch of a queue, plus one, at which this thread last gave up waiting, because the queue made no progress
+    static std::uint64_t *stalled_at(std::uint64_t queue) {
+        static thread_local std::unordered_map<std::uint64_t, std::uint64_t> known;
+        if (known.size() > 1024) known.clear();  // most of these queues are gone
+        return &known[queue];
+    }
+
     static std::uint64_t microseconds() {
         return std::chrono::duration_cast<std::chrono::microseconds>(
             std::chrono::steady_clock::now().time_since_epoch()).count();
     }
 
-    /* A native thread without a Python thread state. It calls `look` again after as many microseconds as that returns.
-       After 0 it sleeps until `wake` is called. */
+    /* A native thread without a Python thread state. It calls `look` again after as many microseconds as that returns,
+       and ends after 0. */
     class Watcher {
         std::mutex mutex;
-        std::condition_variable changed;
+        std::condition_variable ending;
         std::uint64_t (*look)();
         bool woken = false, running = false;
         std::atomic<bool> ended{false};
@@ -1305,11 +1229,7 @@ cdef extern from *:
             pthread_sigmask(SIG_BLOCK, &all, nullptr);
     #endif
             std::unique_lock<std::mutex> lock(mutex);
-            while (!ended) {
-                if (!woken) {
-                    changed.wait(lock);
-                    continue;
-                }
+            while (woken && !ended) {
                 woken = false;
                 lock.unlock();
                 while (std::uint64_t pause = ended ? 0 : look())
@@ -1317,7 +1237,7 @@ cdef extern from *:
                 lock.lock();
             }
             running = false;
-            changed.notify_all();
+            ending.notify_all();
         }
 
     public:
@@ -1326,27 +1246,25 @@ cdef extern from *:
         bool wake() {  // false when the system has no thread
             std::lock_guard<std::mutex> lock(mutex);
             woken = true;
-            if (!running && !ended) {
-                try {
-                    std::thread(&Watcher::run, this).detach();
-                } catch (const std::system_error &) {
-                    return false;
-                }
-                running = true;
+            if (running || ended) return true;
+            try {
+                std::thread(&Watcher::run, this).detach();
+            } catch (const std::system_error &) {
+                return false;
             }
-            changed.notify_all();
-            return true;
+            return running = true;
         }
 
         void end() {
             std::unique_lock<std::mutex> lock(mutex);
             ended = true;
-            changed.notify_all();
-            changed.wait(lock, [this] { return !running; });
+            ending.wait(lock, [this] { return !running; });
         }
     };
     }
     """
+    void pause "forebay::pause"() nogil
+    uint64_t* stalled_at "forebay::stalled_at"(uint64_t queue) nogil
     uint64_t microseconds "forebay::microseconds"() nogil
 
     cdef cppclass Watcher "forebay::Watcher":
@@ -1359,7 +1277,7 @@ cdef enum:
     FIRST_BACKLOG = 32  # commands in flight of a queue, until it is known how fast they run
     LEAST_BACKLOG = 4  # so that a queue with long commands drains soon, and the device is busy all the same
     MOST_BACKLOG = 512  # a GPU's driver takes some hundreds, too, before a launch blocks
-    IDLE_LOOKS = 250  # without a wait, before the watcher sleeps
+    IDLE_LOOKS = 250  # without a wait, before the watcher ends
     # All in microseconds
     PAUSE = 4000  # between two looks
     PAUSE_IN_WAIT = 2000  # the same, while a wait lasts
@@ -1373,15 +1291,10 @@ cdef enum:
     MOST_BESIDE_GATES = 512000  # a queue that is held does not drain
 
 
-cdef cppclass HostWait:
-    # A wait that is under way, on its thread's stack
-    uint64_t since  # when the watcher saw it first, or 0
-    HostWait* next
-    HostWait* previous
-
-
-cdef Lock waits_lock  # guards the list, and the two that follow
-cdef HostWait* first_wait = NULL
+cdef Lock waits_lock  # guards the four that follow
+# Those that are under way: when the watcher saw each first, or 0. Never deleted: daemon threads may wait at the end
+cdef unordered_map[uint64_t, uint64_t]* host_waits = new unordered_map[uint64_t, uint64_t]()
+cdef uint64_t waits_begun = 0
 cdef bint awake = False  # the watcher
 cdef bint begun = False  # whether a wait began since the last look
 
@@ -1395,48 +1308,30 @@ cdef uint64_t last_submitted = UNLIMITED
 cdef uint64_t rated_at = 0, completed_then = 0
 cdef uint64_t drain_length = LEAST_DRAIN, drain_begins = 0, drain_ends = 0  # the last is 0 while none lasts
 
-cdef Watcher* watcher = new Watcher(look)  # never deleted: daemon threads may wait while the process ends
-
-
-cdef void begin_wait(HostWait* wait) noexcept nogil:
-    global first_wait, awake, begun
-    cdef bint asleep
-    cdef Guard guard
-    wait.since = 0
-    wait.previous = NULL
-    guard.take(waits_lock)
-    wait.next = first_wait
-    if first_wait != NULL:
-        first_wait.previous = wait
-    first_wait = wait
-    begun = True
-    asleep = not awake
-    awake = True
-    guard.leave()
-    if asleep and not watcher.wake():
-        guard.take(waits_lock)
-        awake = False  # the next wait tries again
-
-
-cdef void end_wait(HostWait* wait) noexcept nogil:
-    global first_wait
-    cdef Guard guard
-    guard.take(waits_lock)
-    if wait.previous != NULL:
-        wait.previous.next = wait.next
-    else:
-        first_wait = wait.next
-    if wait.next != NULL:
-        wait.next.previous = wait.previous
+cdef Watcher* watcher = new Watcher(look)  # never deleted, likewise
 
 
 cdef Status wait_watched(const Driver* driver, void* context, Waits events, Interrupted ask) noexcept nogil:
     """Wait for events, where other threads' commands can starve a wait: the watcher knows of it meanwhile."""
-    cdef HostWait wait
+    global awake, begun, waits_begun
+    cdef uint64_t number
+    cdef bint asleep
     cdef Status status
-    begin_wait(&wait)
+    cdef Guard guard
+    guard.take(waits_lock)
+    waits_begun += 1
+    number = waits_begun
+    host_waits[0][number] = 0
+    asleep = not awake
+    awake = begun = True
+    guard.leave()
+    if asleep and not watcher.wake():
+        guard.take(waits_lock)
+        awake = False  # the next wait tries again
+        guard.leave()
     status = driver.wait_events(context, events, ask)
-    end_wait(&wait)
+    guard.take(waits_lock)
+    host_waits.erase(number)
     return status
 
 
@@ -1516,8 +1411,7 @@ cdef void limit_in_flight(uint64_t limit) noexcept nogil:
         if device.in_flight.waits_starve and device.in_flight.limit.load() != limit:
             guard.take(device.registry.lock)
             device.in_flight.limit.store(limit)
-            for each in device.registry.queues:
-                renew_room(each.queue)
+            renew_rooms(device)
 
 
 cdef uint64_t look() noexcept nogil:
@@ -1525,17 +1419,16 @@ cdef uint64_t look() noexcept nogil:
     global awake, backlog, begun, contended, idle_looks
     cdef bint lasting = False, starved = False, waited, goes_on
     cdef uint64_t now = microseconds(), most = 0
-    cdef HostWait* wait
+    cdef uint64_t* since
     cdef Guard guard
     guard.take(waits_lock)
-    waited = first_wait != NULL
-    wait = first_wait
-    while wait != NULL:
-        lasting = lasting or wait.since != 0
-        starved = starved or wait.since != 0 and now > wait.since + STARVED
-        if wait.since == 0:
-            wait.since = now
-        wait = wait.next
+    waited = not host_waits.empty()
+    for each in host_waits[0]:
+        since = &host_waits[0][each.first]
+        lasting = lasting or since[0] != 0
+        starved = starved or since[0] != 0 and now > since[0] + STARVED
+        if since[0] == 0:
+            since[0] = now
     idle_looks = 0 if waited or begun else idle_looks + 1
     begun = False
     awake = goes_on = idle_looks < IDLE_LOOKS

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 cimport cython
 from cpython.ref cimport Py_INCREF
-from libc.stdint cimport uint32_t, uintptr_t
+from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 
 from forebay.core.driver cimport Reshape
@@ -62,6 +62,7 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native, object 
     cdef Kernel kernel = Kernel.__new__(Kernel)
     cdef Parameter* layout
     cdef Py_ssize_t i
+    cdef int size
     cdef size_t offset = 0
     kernel.kept_state = Ref[DeviceState].share(state)
     kernel.state = state
@@ -82,6 +83,7 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native, object 
         layout = &kernel.layout[i]
         layout.offset = <uint32_t> offset
         layout.size = parameter.nbytes
+        layout.bias = <uint64_t> 1 << 62  # so that no number fits
         if parameter.kind == "pointer":
             layout.kind = POINTER
             layout.writes = not parameter.read_only
@@ -97,12 +99,16 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native, object 
         else:
             layout.kind = VALUE
             layout.code = <char> ord(parameter.code)
+            size = "BHIQbhiq".find(parameter.code)
+            if size >= 0:
+                layout.mask = ~<uint64_t> 0 >> (64 - (8 << size % 4))
+                layout.bias = 0 if size < 4 else layout.mask // 2 + 1
+                layout.most = layout.mask >> 1 if size == 3 else layout.mask
             layout.width = (parameter.nbytes + 7) // 8 * 8
         offset += layout.width
     kernel.packed_size = max((offset + 15) // 16 * 16, <size_t> 16)
     kernel.left_out.resize(kernel.count)
     kernel.scratch_sizes = ()
-    kernel.scratch_ids = {}
     kernel.plain = offset <= MOST_PACKED and not device.debug
     kernel.max_block = native.max_block
     kernel.local_bytes = native.local_bytes
@@ -260,7 +266,6 @@ cdef class Kernel:
                         f"kernel {self.name!r}: {name!r} cannot be scratch, the size of other scratch is {declared!r}")
         if not all([isinstance(leaf, Argument) for leaf in size.leaves()]):
             _ = self.device._reductions  # built now: CUDA builds nothing while a gate is closed
-        self.scratch_ids[name] = self.identities.of(self.name, index + 1)
         self.left_out[index] = True
         self.plain = False
         self.scratch_sizes = (*self.scratch_sizes, (index, size))
@@ -355,9 +360,9 @@ cdef class Kernel:
         InvalidArgumentError
             When no parameter of this name is scratch.
         """
-        if name not in self.scratch_ids:
+        if name not in self.scratch_names:
             raise InvalidArgumentError(f"kernel {self.name!r} has no scratch {name!r}")
-        return self.scratch_ids[name]
+        return self.identities.of(self.name, self._index_of(name) + 1)
 
     def _index_of(self, name: str) -> int:
         for index, parameter in enumerate(self.parameters):

@@ -345,13 +345,15 @@ class Size:
     ``//`` rounds down as in Python.
     """
 
+    _leaves: frozenset[Leaf] = frozenset()
+
     def evaluate(self, known: Mapping[Size, int]) -> int:
         """Return its value, given those of its leaves in `known`."""
         raise NotImplementedError
 
     def leaves(self) -> frozenset[Leaf]:
         """Return the leaves whose values are needed to evaluate it."""
-        raise NotImplementedError
+        return self._leaves
 
     def __add__(self, other: Size | int) -> Size:
         return _Combined("+", self, read_size(other))
@@ -390,9 +392,6 @@ class _Constant(Size):
     def evaluate(self, known: Mapping[Size, int]) -> int:
         return self.value
 
-    def leaves(self) -> frozenset[Leaf]:
-        return frozenset()
-
     def __repr__(self) -> str:
         return repr(self.value)
 
@@ -404,14 +403,11 @@ class Leaf(Size):
         if not isinstance(name, str):
             raise ArgumentTypeError(f"{type(self).__name__} needs the name of a parameter, not {type(name).__name__}")
         self.name = name
+        self._leaves = frozenset((self,))
 
     def evaluate(self, known: Mapping[Size, int]) -> int:
         """Return its value, which `known` has."""
         return known[self]
-
-    def leaves(self) -> frozenset[Leaf]:
-        """Return itself alone."""
-        return frozenset((self,))
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.name == other.name
@@ -479,9 +475,6 @@ class _Combined(Size):
         if self.operation == "//" and right == 0:
             raise InvalidArgumentError(f"{self!r} divides by 0")
         return OPERATIONS[self.operation](left, right)
-
-    def leaves(self) -> frozenset[Leaf]:
-        return self._leaves
 
     def __repr__(self) -> str:
         return f"({self.left!r} {self.operation} {self.right!r})"

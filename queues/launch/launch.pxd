@@ -111,10 +111,10 @@ cdef Status launch_at_once(
 ) noexcept
 cdef int launch_uncommon(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, Views* views, const Versions* versions, Status status, uint32_t failed_at
+    char* packed, Views* views, const Versions* versions, BoundLaunch bound, Status status, uint32_t failed_at
 ) except -1
 cdef int check_elements(Kernel kernel, const char* packed) except -1
-cdef list spilled_bytes(Kernel kernel, const char* packed)
+cdef list spilled_bytes(Kernel kernel, char* packed)
 cdef int refuse_kernel(object queue, Kernel kernel) except -1
 cdef Plan* create_plan(const Driver* driver, Kernel kernel, Epochs* queue) except NULL
 cdef int add_plan(object queue, QueueState* state, Kernel kernel) except -1
@@ -222,19 +222,20 @@ cdef inline int launch(
             if views.count:
                 release_views(&views)
             return 0
-    return launch_uncommon(queue, state, kernel, grid, block, arguments, packed, &views, NULL, status, failed_at)
+    return launch_uncommon(
+        queue, state, kernel, grid, block, arguments, packed, &views, NULL, None, status, failed_at)
 
 
 cdef class BoundLaunch:
     cdef vectorcallfunc vectorcall
     cdef Ref[QueueState] state
-    cdef Plan* plan
+    cdef Plan* plan  # owned
     cdef Geometry geometry
     cdef bint follows  # the kernel did when it was bound
     cdef uint64_t closings  # the device's count when the arguments were last seen open
     cdef readonly object queue
     cdef readonly Kernel kernel
     cdef readonly tuple arguments
-    cdef list by_value  # copies of bytes by value, for graphs
-    cdef object plan_owner
+    cdef list by_value  # (index of the parameter, copy) of bytes by value
+    cdef vector[char] packed  # with bytes by value that each call uploads; else empty
     cdef int check_arguments(self) except -1

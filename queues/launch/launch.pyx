@@ -16,7 +16,7 @@ from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_AsLongLong, PyLong_AsSsize_t, PyLong_AsUnsignedLongLong
 from cpython.number cimport PyNumber_Long
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.ref cimport Py_DECREF, Py_XINCREF
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from cython.operator cimport dereference
 from libc.math cimport isinf
@@ -26,7 +26,7 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    DONE, ELEMENT_AT, NO_PLAN, NO_ROOM, NOT_CREATED, NOT_NOW, NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, STALE,
+    ELEMENT_AT, NO_PLAN, NO_ROOM, NOT_CREATED, NOT_NOW, NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, STALE,
     WRONG_TYPE, Driver, Geometry, Memory, Status, Waits, element_of, no_waits
 )
 from forebay.core.ownership cimport Guard, Ref
@@ -36,12 +36,12 @@ from forebay.core.plan cimport (
 )
 from forebay.core.process cimport check_memory
 from forebay.core.state cimport (
-    BY_STEP, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting, OpenStep, QueueState,
-    begin_following, end_following, refusal, renew_resident_list
+    BY_STEP, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, AnyQueue, Collecting, OpenStep,
+    QueueState, begin_following, end_following, refusal, renew_resident_list
 )
 from forebay.core.usage cimport Moment, Usage, Versions, is_created, is_known_created, still_holds
 from forebay.core.vector_clock cimport Clock, Epochs, completed_epoch, submitted_epoch
-from forebay.lifetimes.deferred cimport collect_device, retire_after, retire_plans
+from forebay.lifetimes.deferred cimport collect_device, reach_point, retire_after, retire_plan, retire_plans
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.allocation cimport pointer_to
 from forebay.queues.memory.buffer cimport Buffer
@@ -49,8 +49,8 @@ from forebay.queues.memory.transfers cimport LARGE, copy_bytes, host_memory_of, 
 from forebay.races.checker cimport Announcement, is_observed, settle
 from forebay.races.launches cimport announce_launch
 from forebay.sync.ordering cimport (
-    Command, commit, drop_pending, gather_ahead, gathers_nothing, init_command, is_ready_to_launch, moment_of, submit,
-    submit_ready, wait_for_creation, waits_of_pending
+    Command, commit, drop_pending, gathers_nothing, init_command, is_ready_to_launch, moment_of, submit, submit_ready,
+    wait_for_creation, wait_for_marker, waits_of_pending
 )
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, Error, InvalidArgumentError, NotSupportedError
@@ -99,7 +99,7 @@ cdef cppclass Launch(Command):
     uint64_t kernel_id
     Plan* bound  # of a bound launch; NULL for any other, whose plan is looked for
     Plan* plan
-    const Geometry* geometry
+    const Geometry* geometry  # NULL: only the uploads before it
     char* packed
     bint spilled  # bytes by value are uploaded before it
     bint follows
@@ -127,25 +127,21 @@ cdef Status call_launch(QueueState* state, Command* command, Waits waits) noexce
         return STALE
     clock = <Clock*> state.order.clock if command.order == NULL else <Clock*> command.order.clock
     if launch.spilled:
-        if launch.bound == NULL:
-            status = upload_spills(state, launch, clock, waits)
-        else:
-            status = upload_again(state, launch, waits)
-        if status != 0:
+        status = upload_spills(state, launch, clock, waits)
+        if status != 0 or launch.geometry == NULL:
             return status
         use_spills(launch.plan, launch.packed)
         if command.began:
             waits = no_waits()
             clock = <Clock*> state.order.clock  # the first upload has joined the waits
+    status = 0
     if launch.follows:
         begin_following(state)
         status = renew_resident_list(state.device, launch.plan)
-        if status == 0:
-            status = submit_launch(
-                state, launch.plan, launch.geometry, launch.packed, clock, waits, launch.failed_at)
-        end_following(state, submitted_epoch(state.epochs) + 1 if status == 0 else 0)
-    else:
+    if status == 0:
         status = submit_launch(state, launch.plan, launch.geometry, launch.packed, clock, waits, launch.failed_at)
+    if launch.follows:
+        end_following(state, submitted_epoch(state.epochs) + 1 if status == 0 else 0)
     if status == 0:
         commit(state, command)
         launch.plan.epoch = submitted_epoch(state.epochs)
@@ -188,60 +184,61 @@ cdef Status launch_at_once(
 
 cdef int launch_uncommon(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, Views* views, const Versions* versions, Status status, uint32_t failed_at
+    char* packed, Views* views, const Versions* versions, BoundLaunch bound, Status status, uint32_t failed_at
 ) except -1:
-    """Launch in every other case: with waits to gather, without a plan yet, or after a failure. Releases the views.
-    Returns 1 when `versions` does not hold any more: then nothing was submitted.
+    """Launch in every other case: with waits to gather, without a plan yet, bound (else None), or after a failure.
+    Releases the views. Returns 1 when `versions` does not hold any more: then nothing was submitted.
     """
     cdef Announcement announced = None
+    cdef Launch launch
     cdef Geometry geometry
+    cdef Plan* plan = NULL
     cdef Collecting answer = NOT_COLLECTED
     cdef int unusual = views.unusual
     cdef bint spilled = unusual & HAS_BYTES != 0
     cdef uint64_t waits = state.counts.waits_made  # the program's own were counted when it made them
     try:
-        if is_observed(state) and not unusual & HAS_ARRAYS:  # these launch again, with Buffers
-            check_elements(kernel, packed)
-            announced = announce_launch(queue, kernel, arguments, packed, read_geometry(kernel, grid, block))
-            unusual |= RAN_PYTHON
-        if state.slow_path & BY_STEP and versions == NULL and not unusual:
-            answer = ask_step(state, kernel, read_geometry(kernel, grid, block), packed, &failed_at)
-            if answer == COLLECTED:
-                return 0
         check_elements(kernel, packed)
-        if unusual & HAS_ARRAYS:
+        if unusual & HAS_ARRAYS:  # it launches again, with Buffers
             launch_with_arrays(queue, kernel, grid, block, list_of(arguments, kernel.count))
             return 0
-        geometry = read_geometry(kernel, grid, block)[0]
+        if bound is None:
+            geometry = read_geometry(kernel, grid, block)[0]
+        else:
+            geometry, plan = bound.geometry, bound.plan
+        if is_observed(state):
+            announced = announce_launch(queue, kernel, arguments, packed, &geometry)
+            unusual |= RAN_PYTHON
         # The GIL may go from here on, and was given to other code where an argument was converted.
         _held = hold_arguments(kernel, arguments)
-        if state.slow_path & BY_STEP and versions == NULL and unusual == RAN_PYTHON:
-            answer = ask_step(state, kernel, &geometry, packed, &failed_at)
-        answer = ask_step_again(state, kernel, &geometry, packed, answer)
+        if state.slow_path & BY_STEP and versions == NULL and unusual & ~RAN_PYTHON == 0:
+            answer = ask_step(state, kernel, &geometry, packed)
         if answer == COLLECTED:
             status = 0
         elif versions == NULL and status == NO_PLAN and unusual & (RAN_PYTHON | HAS_MUCH) == RAN_PYTHON:
             status = launch_at_once(state, kernel, &geometry, packed, spilled, NULL, &failed_at)
         while status == NO_PLAN or status == NO_ROOM or status == NOT_CREATED:
+            init_launch(
+                &launch, kernel.id, plan, &geometry, packed, spilled,
+                kernel.follows if bound is None else bound.follows, versions, &failed_at)
             with nogil:
-                if status == NOT_CREATED:
-                    status = wait_for_creations(state, kernel.layout, kernel.count, packed)
-                if status == 0 or status == NO_PLAN or status == NO_ROOM:
-                    status = launch_gathered(
-                        state, kernel.id, NULL, &geometry, packed, spilled, kernel.follows, versions, &failed_at)
+                status = wait_for_creations(state, kernel.layout, kernel.count, packed) if status == NOT_CREATED else 0
+                if status == 0:
+                    status = launch_gathered(state, &launch)
             if status == NO_PLAN:
                 add_plan(queue, state, kernel)
             elif status == NO_ROOM:
-                make_room(queue, state, kernel.id, NULL, packed)
+                make_room(queue, kernel, &launch)
         if status == QUEUE_CAPTURED:
-            capture_launch(queue, kernel, grid, block, arguments)
-        elif status != 0 and status != STALE:
-            raise_launch_error(queue, kernel, status, failed_at)
+            capture_launch(queue, kernel, grid, block, arguments, bound)
         elif status == 0:
             settle(announced)
-            tell_step(state, answer, kernel, &geometry, packed)
-            if waits_watcher is not None and state.counts.waits_made != waits:
+            if state.step != NULL and (answer == TO_BE_RECORDED or answer == OUT_OF_TURN):
+                state.step.submitted(state, answer, <PyObject*> kernel, &geometry, packed)
+            if waits_watcher is not None and bound is None and state.counts.waits_made != waits:
                 waits_watcher(queue, kernel, state.counts.waits_made - waits)
+        elif status != STALE:
+            raise_launch_error(queue, kernel, status, failed_at)
         return status == STALE
     finally:
         release_views(views)
@@ -275,35 +272,32 @@ cdef list hold_arguments(Kernel kernel, PyObject* const* arguments):
     return held
 
 
-cdef inline Status launch_gathered(
-    QueueState* state, uint64_t kernel_id, Plan* bound, const Geometry* geometry, char* packed, bint spilled,
-    bint follows, const Versions* versions, uint32_t* failed_at
-) noexcept nogil:
-    """Submit a launch with its waits. `bound` is the plan of a bound launch; for others it must exist."""
-    cdef Launch launch
+cdef inline Status launch_gathered(QueueState* state, Launch* launch) noexcept nogil:
+    """Submit a launch with its waits. Without a plan it gathers none."""
     cdef Status status = 0
     cdef Guard guard
-    if bound == NULL:  # before any wait is gathered
+    if launch.bound == NULL:
         guard.take(state.lock)
         status = refusal(state)
-        if status == 0 and find_plan(state, kernel_id) == NULL:
+        if status == 0 and find_plan(state, launch.kernel_id) == NULL:
             status = NO_PLAN
         guard.leave()
-    if status != 0:
-        return status
-    init_launch(&launch, kernel_id, bound, geometry, packed, spilled, follows, versions, failed_at)
-    return submit(state, &launch)
+    return submit(state, launch) if status == 0 else status
 
 
 cdef int capture_launch(
-    object queue, Kernel kernel, object grid, object block, PyObject* const* arguments
+    object queue, Kernel kernel, object grid, object block, PyObject* const* arguments, BoundLaunch bound
 ) except -1:
-    """Make the launch a node of a graph, because the queue is captured."""
+    """Make the launch a node of a graph, because the queue is captured. Launch again if that has ended meanwhile."""
     cdef Py_ssize_t i
-    given = tuple([<object> arguments[i] for i in range(kernel.count) if not kernel.left_out[i]])
     capture = queue._capture
+    if bound is not None:
+        if capture is None or not capture.launch_bound(bound):
+            bound()
+        return 0
+    given = tuple([<object> arguments[i] for i in range(kernel.count) if not kernel.left_out[i]])
     if capture is None or not capture.launch(queue, kernel, grid, block, given):
-        queue.launch(kernel, grid, block, *given)  # the capture has ended meanwhile
+        queue.launch(kernel, grid, block, *given)
     return 0
 
 
@@ -358,23 +352,35 @@ cdef list list_of(PyObject* const* arguments, Py_ssize_t count):
 
 
 cdef Collecting ask_step(
-    QueueState* state, Kernel kernel, const Geometry* geometry, const char* packed, uint32_t* failed_at
-) except *:
-    """Offer a launch to the open step, if there is one. Nothing can have closed its memory since it was packed."""
-    cdef OpenStep* step = state.step  # which is given back with the GIL
+    QueueState* state, Kernel kernel, const Geometry* geometry, const char* packed
+) noexcept:
+    """Offer a launch to the open step, if there is one, and gather the waits that it owes before that. The memory of
+    its arguments is held, and their types are checked.
+    """
+    cdef OpenStep* step
+    cdef Collecting answer
+    cdef uint32_t failed_at
     cdef Status status = 0
-    cdef Collecting answer = NOT_COLLECTED
-    if step != NULL and not kernel.follows:
-        answer = step.collect(state, False, <PyObject*> kernel, geometry, packed, &status, failed_at)
+    for _ in range(5):
+        step = state.step  # which may be left while the GIL is away
+        if step == NULL or kernel.follows:
+            return NOT_COLLECTED
+        answer = step.collect(state, False, <PyObject*> kernel, geometry, packed, &status, &failed_at)
+        if answer != OWES_WAITS:
+            return answer
+        with nogil:
+            status = wait_for_marker(state, NULL)
+            if status == 0:
+                status = wait_for_creations(state, kernel.layout, kernel.count, packed)
         if status != 0:
-            check_elements(kernel, packed)
-    return answer
+            return NOT_COLLECTED  # the launch will raise it
+    return OUT_OF_TURN
 
 
 cdef bint offer_and_unlock(QueueState* state, Kernel kernel, const char* packed) noexcept:
     """Offer the launch to the open step, if there is one, and unlock the queue. Return whether the step took it.
 
-    `launch_uncommon` offers it again if not, and raises what went wrong.
+    `launch_uncommon` offers it again if not, or raises what is wrong with its arguments.
     """
     cdef OpenStep* step = state.step
     cdef uint32_t failed_at
@@ -385,35 +391,6 @@ cdef bint offer_and_unlock(QueueState* state, Kernel kernel, const char* packed)
             state, True, <PyObject*> kernel, &kernel.geometry, packed, &status, &failed_at)  # read for this launch
     state.lock.unlock()
     return taken and status == 0
-
-
-cdef Collecting ask_step_again(
-    QueueState* state, Kernel kernel, const Geometry* geometry, const char* packed, Collecting answer
-) except *:
-    """Gather the waits that the launch owes and offer it again. The memory of its arguments is held."""
-    cdef uint32_t failed_at = NO_ARGUMENT
-    cdef Status status
-    cdef int tries = 0
-    while answer == OWES_WAITS and tries < 4:
-        with nogil:
-            status = gather_ahead(state)
-            if status == 0:
-                status = wait_for_creations(state, kernel.layout, kernel.count, packed)
-        if status != 0:
-            return NOT_COLLECTED  # the launch will raise it
-        answer = ask_step(state, kernel, geometry, packed, &failed_at)
-        tries += 1
-    return OUT_OF_TURN if answer == OWES_WAITS else answer
-
-
-cdef int tell_step(
-    QueueState* state, Collecting why, Kernel kernel, const Geometry* geometry, const char* packed
-) except -1:
-    """Tell the open step that a launch was submitted as it is."""
-    cdef OpenStep* step = state.step
-    if step != NULL and (why == TO_BE_RECORDED or why == OUT_OF_TURN):
-        step.submitted(state, why, <PyObject*> kernel, geometry, packed)
-    return 0
 
 
 cdef object waits_watcher = None
@@ -437,18 +414,14 @@ cdef size_t MOST_GROUPS = 0xFFFFFFFF  # as in HIP, where they are of type uint32
 
 cdef object plain_extents(Kernel kernel, str what, object value):
     """Return grid or block as an int or a tuple of ints, which always mean the same sizes. This may run Python code."""
-    cdef size_t sizes[3]
-    cdef int count
-    if type(value) is int:
+    given = value if type(value) is tuple else (value,)
+    for each in <tuple> given:
+        if type(each) is not int:
+            break
+    else:
         return value
-    if type(value) is tuple:
-        for each in <tuple> value:
-            if type(each) is not int:
-                break
-        else:
-            return value
-    count = extents(kernel, what, value, sizes)
-    return tuple([sizes[i] for i in range(count)])
+    wanted = f"kernel {kernel.name!r}: {what} is an int or a tuple of 1 to 3 ints"
+    return tuple([read_int(each, wanted, way_out(each)) for each in given])
 
 
 cdef int extents(Kernel kernel, str what, object value, size_t* into) except -1:
@@ -468,9 +441,6 @@ cdef int extents(Kernel kernel, str what, object value, size_t* into) except -1:
 
 cdef Py_ssize_t extent(Kernel kernel, str what, object value) except -1:
     cdef Py_ssize_t number
-    if not PyLong_CheckExact(value):
-        value = read_int(
-            value, f"kernel {kernel.name!r}: {what} is an int or a tuple of 1 to 3 ints", way_out(value))
     try:
         number = PyLong_AsSsize_t(value)
     except OverflowError:
@@ -550,33 +520,6 @@ cdef int check_block(Kernel kernel, const size_t* block) except -1:
 
 cdef extern from *:
     """
-    #include <array>
-    #include <cstdint>
-
-    // What an integer parameter takes. The bytes of a number that fits are number & mask.
-    struct Range {
-        std::uint64_t bias;  // 0 without a sign
-        std::uint64_t mask;  // 0: no integer
-        std::uint64_t most;  // a number of 30 bits fits when number + bias <= most, counted without a sign
-    };
-
-    constexpr std::array<Range, 256> make_ranges() {
-        std::array<Range, 256> ranges{};
-        for (auto &range : ranges) {
-            range.bias = std::uint64_t(1) << 62;
-        }
-        const char codes[] = "BHIQbhiq";
-        for (int i = 0; i < 8; i++) {
-            std::uint64_t mask = ~std::uint64_t(0) >> (64 - (8 << i % 4));
-            ranges[codes[i]] = i < 4 ? Range{0, mask, mask >> (i == 3)} : Range{mask / 2 + 1, mask, mask};
-        }
-        return ranges;
-    }
-
-    constexpr std::array<Range, 256> ranges = make_ranges();
-
-    static inline const Range *range_of(char code) { return &ranges[static_cast<unsigned char>(code)]; }
-
     // Whether an exact int has one digit, of 30 bits, and its value. CPython's own function is a call, and its result
     // must be looked at for errors: half of what an argument takes.
     static inline bool read_small(PyObject *integer, std::int64_t *number) {
@@ -592,11 +535,6 @@ cdef extern from *:
     #endif
     }
     """
-    ctypedef struct Range:
-        uint64_t bias
-        uint64_t mask
-        uint64_t most
-    const Range* range_of(char code)
     bint read_small(PyObject* integer, int64_t* number)
 
 
@@ -687,18 +625,18 @@ cdef int check_elements(Kernel kernel, const char* packed) except -1:
         f".view({wanted.str[1:]!r})", ArgumentTypeError)
 
 
-cdef uint64_t integer_value(Kernel kernel, Py_ssize_t i, object value, const Range* fitting) except? 0:
+cdef uint64_t integer_value(Kernel kernel, Py_ssize_t i, object value, const Parameter* parameter) except? 0:
     """Return the bytes of any integer."""
     cdef uint64_t number
     if not PyLong_CheckExact(value):
         value = whole_value(kernel, i, value)
     try:
-        number = <uint64_t> PyLong_AsLongLong(value) if fitting.bias else PyLong_AsUnsignedLongLong(value)
+        number = <uint64_t> PyLong_AsLongLong(value) if parameter.bias else PyLong_AsUnsignedLongLong(value)
     except OverflowError:
         raise out_of_range(kernel, i, value) from None
-    if number + fitting.bias > fitting.mask:
+    if number + parameter.bias > parameter.mask:
         raise out_of_range(kernel, i, value)
-    return number & fitting.mask
+    return number & parameter.mask
 
 
 cdef str value_of(object value):
@@ -829,26 +767,27 @@ cdef void release_views(Views* views):
 
 cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPointer* slot, Views* views) except -1:
     """Pass bytes by value, note an array to be copied in and out, and refuse everything else."""
-    if isinstance(value, (int, np.integer)) and kernel.parameters[i].type_name == UNTYPED:
-        memset(slot, 0, sizeof(PackedPointer))
-        slot.memory.address = integer_value(kernel, i, value, range_of(c"q" if value < 0 else c"Q"))
-        return 0
     if isinstance(value, (bytes, np.void, ctypes.Structure, ctypes.Union)):
         return pack_spilled(kernel, i, value, slot, views)
-    if isinstance(value, np.ndarray):
-        views.unusual |= HAS_ARRAYS
-        memset(slot, 0, sizeof(PackedPointer))
-        slot.memory.kind = kind_of(value)
+    memset(slot, 0, sizeof(PackedPointer))
+    if isinstance(value, (int, np.integer)) and kernel.parameters[i].type_name == UNTYPED:
+        value = whole_value(kernel, i, value)
+        if not -1 << 63 <= value < 1 << 64:
+            raise out_of_range(kernel, i, value)
+        slot.memory.address = value & 0xFFFFFFFFFFFFFFFF
         return 0
-    if type(value) is not Buffer:
-        if isinstance(value, StridedView):
+    if isinstance(value, StridedView):
+        raise argument_error(
+            kernel, i, f"these elements do not lie one after another (shape {value.shape}, strides {value.strides} "
+            "bytes): pass view.copy(), a Buffer", InvalidArgumentError)
+    if type(value) is Buffer:
+        if value.closed:
+            raise argument_error(kernel, i, str(value._closed_error("this Buffer")), ClosedError)
+        if value.device.driver not in kernel.device._peers:
             raise argument_error(
-                kernel, i, f"these elements do not lie one after another (shape {value.shape}, strides {value.strides} "
-                "bytes): pass view.copy(), a Buffer", InvalidArgumentError)
-        if is_foreign(value, kernel.device.driver):
-            views.unusual |= HAS_ARRAYS
-            memset(slot, 0, sizeof(PackedPointer))
-            return 0
+                kernel, i, f"this Buffer belongs to {value.device.name}, the kernel to {kernel.device.name}",
+                InvalidArgumentError)
+    elif not isinstance(value, np.ndarray) and not is_foreign(value, kernel.device.driver):
         instead = ""
         if value is None or isinstance(value, (int, np.integer)):
             instead = "; a null pointer is forebay.NULL"
@@ -857,15 +796,9 @@ cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPoi
         raise argument_error(
             kernel, i, "needs a Buffer, an array, or bytes by value (forebay.by_value), not "
             f"{name_of(value)}{instead}", ArgumentTypeError)
-    if value.closed:
-        raise argument_error(kernel, i, str(value._closed_error("this Buffer")), ClosedError)
-    if value.device.driver in kernel.device._peers:
-        views.unusual |= HAS_ARRAYS
-        memset(slot, 0, sizeof(PackedPointer))
-        return 0
-    raise argument_error(
-        kernel, i, f"this Buffer belongs to {value.device.name}, the kernel to {kernel.device.name}",
-        InvalidArgumentError)
+    views.unusual |= HAS_ARRAYS
+    slot.memory.kind = kind_of(value)
+    return 0
 
 
 cdef int pack_bytes(Kernel kernel, Py_ssize_t i, object value, char* slot) except -1:
@@ -960,7 +893,6 @@ cdef int pack_arguments(
     cdef Py_ssize_t i
     cdef const Parameter* layout = kernel.layout
     cdef const Parameter* parameter
-    cdef const Range* fitting
     cdef PyObject* value
     cdef char* slot
     cdef int64_t number
@@ -983,9 +915,8 @@ cdef int pack_arguments(
                 pack_special_pointer(kernel, i, value, <PackedPointer*> slot, views)
             continue
         if PyLong_CheckExact(<object> value):
-            fitting = range_of(parameter.code)
-            if read_small(value, &number) and <uint64_t> number + fitting.bias <= fitting.most:
-                (<uint64_t*> slot)[0] = <uint64_t> number & fitting.mask
+            if read_small(value, &number) and <uint64_t> number + parameter.bias <= parameter.most:
+                (<uint64_t*> slot)[0] = <uint64_t> number & parameter.mask
                 continue
         elif PyFloat_CheckExact(<object> value):
             if parameter.code == c"f":
@@ -1001,37 +932,31 @@ cdef int pack_arguments(
 
 
 cdef int pack_other(Kernel kernel, Py_ssize_t i, object value, char* slot, Views* views) except -1:
-    cdef char code = kernel.layout[i].code
-    if type(value) not in numbers or not (range_of(code).mask or code == c"f" or code == c"d"):
+    cdef const Parameter* parameter = &kernel.layout[i]
+    cdef char code = parameter.code
+    cdef double real
+    if type(value) not in numbers or not (parameter.mask or code == c"f" or code == c"d"):
         views.unusual |= RAN_PYTHON  # any code, or the collector: it may have closed a Buffer that is packed already
     try:
-        pack_argument(kernel, i, value, slot, views)
+        if code == 0:
+            pack_other_pointer(kernel, i, value, <PackedPointer*> slot, views)
+        elif parameter.mask:
+            (<uint64_t*> slot)[0] = integer_value(kernel, i, value, parameter)
+        elif code == c"f":
+            real = real_value(kernel, i, value)
+            (<uint64_t*> slot)[0] = 0
+            (<float*> slot)[0] = <float> real
+            if isinf((<float*> slot)[0]) and not isinf(real):
+                raise out_of_range(kernel, i, value)
+        elif code == c"d":
+            (<double*> slot)[0] = real_value(kernel, i, value)
+        elif code == c"L":
+            pack_local(kernel, i, value, slot)
+        else:
+            pack_bytes(kernel, i, value, slot)
     except BaseException:
         release_views(views)
         raise
-    return 0
-
-
-cdef int pack_argument(Kernel kernel, Py_ssize_t i, object value, char* slot, Views* views) except -1:
-    cdef char code = kernel.layout[i].code
-    cdef const Range* fitting = range_of(code)
-    cdef double real
-    if code == 0:
-        pack_other_pointer(kernel, i, value, <PackedPointer*> slot, views)
-    elif fitting.mask:
-        (<uint64_t*> slot)[0] = integer_value(kernel, i, value, fitting)
-    elif code == c"f":
-        real = real_value(kernel, i, value)
-        (<uint64_t*> slot)[0] = 0
-        (<float*> slot)[0] = <float> real
-        if isinf((<float*> slot)[0]) and not isinf(real):
-            raise out_of_range(kernel, i, value)
-    elif code == c"d":
-        (<double*> slot)[0] = real_value(kernel, i, value)
-    elif code == c"L":
-        pack_local(kernel, i, value, slot)
-    else:
-        pack_bytes(kernel, i, value, slot)
     return 0
 
 
@@ -1046,8 +971,7 @@ cdef int pack_argument(Kernel kernel, Py_ssize_t i, object value, char* slot, Vi
 # other hazards of shared argument buffers (two queues, two threads, a graph) cannot occur.
 
 
-# Each upload has a slot of its own, because earlier ones may not have been read yet. An event for each costs more than
-# the copy does, so a piece of memory has several slots and one event.
+# Each upload has a slot of its own, because earlier ones may not have been read yet. A piece of memory has several.
 cdef enum:
     SLOTS = 16
     ALIGNMENT = 64
@@ -1071,16 +995,18 @@ cdef inline bint is_uploaded(
     )
 
 
-cdef list spilled_bytes(Kernel kernel, const char* packed):
-    cdef const PackedBytes* given
+cdef list spilled_bytes(Kernel kernel, char* packed):
+    """Copy the bytes by value, and let the packed arguments have the copies. Return (index of the parameter, bytes)."""
+    cdef PackedBytes* given
     cdef Py_ssize_t i
     cdef list found = []
     cdef bytes copied
     for i in range(kernel.count):
-        given = <const PackedBytes*> (packed + kernel.layout[i].offset)
-        if kernel.layout[i].kind == POINTER and given.allocation == SPILLED:
+        given = spilled_at(&kernel.layout[i], packed)
+        if given != NULL:
             copied = PyBytes_FromStringAndSize(NULL, given.nbytes)
             copy_bytes(<void*> PyBytes_AS_STRING(copied), given.data, given.nbytes)
+            given.data = <const void*> PyBytes_AS_STRING(copied)
             found.append((i, copied))
     return found
 
@@ -1098,22 +1024,15 @@ cdef void use_spills(Plan* plan, char* packed) noexcept nogil:
         spill += 1
 
 
-cdef bint is_free(QueueState* state, const Staging* piece) noexcept nogil:
-    """Return whether the device has read all of a piece. Uploads end in order, unless they fail."""
-    if piece.epoch <= completed_epoch(state.epochs):
-        return True
-    return piece.used == 0 and (piece.event == NULL or state.driver.event_status(piece.event) == DONE)
-
-
 cdef bint has_staging(QueueState* state, Spill* spill, size_t nbytes) noexcept nogil:
-    """Return whether the first piece of staging memory has room."""
+    """Return whether the first piece of staging memory has room, or the device is known to have read all of it."""
     cdef Staging* piece
     if spill.staging.empty():
         return False
     piece = &spill.staging.front()
     if piece.used != 0 and piece.used + nbytes <= piece.capacity:
         return True
-    return piece.capacity >= nbytes and is_free(state, piece)
+    return piece.capacity >= nbytes and piece.epoch <= completed_epoch(state.epochs)
 
 
 cdef Status choose_uploads(
@@ -1159,42 +1078,6 @@ cdef Status choose_uploads(
     return 0
 
 
-cdef Status upload(
-    QueueState* state, Spill* spill, const PackedBytes* given, Waits waits, uint64_t epoch
-) noexcept nogil:
-    cdef Status status
-    cdef Staging* piece = &spill.staging.front()
-    cdef Memory slot = piece.memory
-    cdef size_t end
-    cdef bint fills_up
-    if piece.used + given.nbytes > piece.capacity or piece.epoch <= completed_epoch(state.epochs):
-        piece.used = 0
-    if piece.event != NULL:
-        state.driver.destroy_event(piece.event)
-        piece.event = NULL
-    end = piece.used + (given.nbytes + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
-    fills_up = end + spill.capacity > piece.capacity
-    slot.address += piece.used
-    memcpy(<void*> <uintptr_t> slot.address, given.data, given.nbytes)
-    status = state.driver.copy(
-        state.handle, &spill.device.memory, &slot, given.nbytes, waits, &piece.event if fills_up else NULL)
-    if status != 0:
-        return status
-    piece.epoch = epoch
-    piece.used = end
-    spill.last = <const void*> <uintptr_t> slot.address
-    spill.nbytes = given.nbytes
-    spill.stamp = given.stamp
-    spill.known = True
-    state.counts.arg_bytes_set += given.nbytes
-    if fills_up:
-        piece.used = 0
-        state.counts.events_made += 1
-        spill.staging.push_back(dereference(piece))
-        spill.staging.pop_front()
-    return 0
-
-
 cdef Status upload_spills(QueueState* state, Launch* launch, const Clock* clock, Waits waits) noexcept nogil:
     """Upload the given bytes to the plan's buffers. Each upload is counted; the first carries the waits.
 
@@ -1204,74 +1087,46 @@ cdef Status upload_spills(QueueState* state, Launch* launch, const Clock* clock,
     """
     cdef Plan* plan = launch.plan
     cdef PackedBytes* given
+    cdef Spill* spill
+    cdef Staging* piece
+    cdef Memory slot
     cdef size_t i
     cdef bint any_chosen
     cdef Status status = choose_uploads(state, plan, launch.packed, clock, &any_chosen)
+    if status == 0 and any_chosen:
+        status = check_types(plan.parameters.data(), plan.parameters.size(), launch.packed, launch.failed_at)
     if status != 0 or not any_chosen:
         return status
-    status = check_types(plan.parameters.data(), plan.parameters.size(), launch.packed, launch.failed_at)
     for i in range(plan.parameters.size()):
-        if status != 0:
-            break
         given = spilled_at(&plan.parameters[i], launch.packed)
-        if given == NULL or plan.spills[i].known:
-            continue
-        status = upload(state, &plan.spills[i], given, waits, submitted_epoch(state.epochs) + 1)
-        if status == 0:
-            commit(state, launch)
-            plan.epoch = submitted_epoch(state.epochs)  # the launch may never come
-            waits = no_waits()
-        else:
-            launch.failed_at[0] = <uint32_t> i
-    return status
-
-
-cdef bint needs_uploads(Plan* plan) noexcept nogil:
-    """Return whether the kernel may write to bytes by value that were bound, so that each call must upload them."""
-    cdef size_t i
-    for i in range(plan.spills.size()):
-        if plan.parameters[i].writes and plan.spills[i].capacity != 0:
-            return True
-    return False
-
-
-cdef Status upload_again(QueueState* state, Launch* launch, Waits waits) noexcept nogil:  # the queue is locked
-    """Upload the bound bytes that the kernel may have written to, as `upload_spills` does.
-
-    They still are in the staging memory of the first upload, which no other code fills.
-    """
-    cdef Plan* plan = launch.plan
-    cdef Spill* spill
-    cdef Memory source
-    cdef Status status
-    cdef size_t i
-    for i in range(plan.spills.size()):
         spill = &plan.spills[i]
-        if not plan.parameters[i].writes or spill.capacity == 0:
+        if given == NULL or spill.known:
             continue
-        source = spill.staging.front().memory
-        source.address = <uint64_t> <uintptr_t> spill.last
-        status = state.driver.copy(state.handle, &spill.device.memory, &source, spill.nbytes, waits, NULL)
+        piece = &spill.staging.front()
+        if piece.used + given.nbytes > piece.capacity or piece.epoch <= completed_epoch(state.epochs):
+            piece.used = 0
+        slot = piece.memory
+        slot.address += piece.used
+        memcpy(<void*> <uintptr_t> slot.address, given.data, given.nbytes)
+        status = state.driver.copy(state.handle, &spill.device.memory, &slot, given.nbytes, waits, NULL)
         if status != 0:
             launch.failed_at[0] = <uint32_t> i
             return status
         commit(state, launch)
-        plan.epoch = submitted_epoch(state.epochs)  # the launch may fail
         waits = no_waits()
-        state.counts.arg_bytes_set += spill.nbytes
+        plan.epoch = piece.epoch = submitted_epoch(state.epochs)  # the launch may never come
+        piece.used += (given.nbytes + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+        spill.last = <const void*> <uintptr_t> slot.address
+        spill.nbytes, spill.stamp, spill.known = given.nbytes, given.stamp, True
+        state.counts.arg_bytes_set += given.nbytes
+        if piece.used + spill.capacity > piece.capacity:  # it is full
+            piece.used = 0
+            spill.staging.push_back(dereference(piece))
+            spill.staging.pop_front()
     return 0
 
 
-# -- memory, allocated with the GIL and put in place without it
-
-
-cdef struct Room:
-    size_t parameter
-    size_t nbytes  # of the argument
-    size_t capacity  # of the new buffer; 0 when the present one is large enough
-    PackedPointer device
-    PyObject* buffer
-    Staging staging  # capacity 0 when none is needed
+# -- memory for them, allocated with the GIL and put in place without it
 
 
 cdef size_t piece_size(const Spill* spill, size_t nbytes) noexcept nogil:
@@ -1282,117 +1137,86 @@ cdef size_t piece_size(const Spill* spill, size_t nbytes) noexcept nogil:
     return max(nbytes, min(size, <size_t> LARGEST_PIECE))
 
 
-cdef void look_for_needs(
-    QueueState* state, uint64_t kernel_id, Plan* bound, const char* packed, vector[Room]& rooms
-) noexcept nogil:
-    cdef PackedBytes* given
-    cdef Plan* plan
-    cdef Spill* spill
-    cdef Room room
-    cdef size_t i
-    cdef Guard guard
-    guard.take(state.lock)
-    plan = bound if bound != NULL else find_plan(state, kernel_id)
-    if plan != NULL:
-        plan.spills.resize(plan.parameters.size())  # zeroed
-        for i in range(plan.parameters.size()):
-            given = spilled_at(&plan.parameters[i], packed)
-            spill = &plan.spills[i]
-            if given == NULL or is_uploaded(&plan.parameters[i], spill, given):
-                continue
-            room.parameter = i
-            room.nbytes = given.nbytes
-            room.capacity = given.nbytes if spill.capacity < given.nbytes else 0
-            room.staging.capacity = 0 if has_staging(state, spill, given.nbytes) else piece_size(spill, given.nbytes)
-            rooms.push_back(room)
+cdef Spill* find_spill(QueueState* state, const Launch* launch, size_t index) noexcept nogil:
+    """Return what a parameter of the launch has of its plan. NULL when the plan has gone. The queue is locked."""
+    cdef Plan* plan = launch.bound if launch.bound != NULL else find_plan(state, launch.kernel_id)
+    if plan == NULL:
+        return NULL
+    plan.spills.resize(plan.parameters.size())  # zeroed
+    return &plan.spills[index]
 
 
-cdef void put_in_place(
-    QueueState* state, uint64_t kernel_id, Plan* bound, vector[Room]& rooms, vector[PyObject*]& dropped
-) noexcept nogil:
-    cdef Plan* plan
-    cdef Room* room
-    cdef Spill* spill
-    cdef size_t i
-    cdef Guard guard
-    guard.take(state.lock)
-    plan = bound if bound != NULL else find_plan(state, kernel_id)
-    for i in range(rooms.size()):
-        room = &rooms[i]
-        if plan == NULL:
-            dropped.push_back(room.buffer)
-            dropped.push_back(room.staging.array)
-            continue
-        spill = &plan.spills[room.parameter]
-        if spill.capacity < room.capacity:
-            dropped.push_back(spill.buffer)
-            spill.buffer = room.buffer
-            spill.device = room.device
-            spill.capacity = room.capacity
-            spill.known = False
-        else:
-            dropped.push_back(room.buffer)  # another thread was faster
-        if room.staging.array != NULL:
-            drop_smaller(state, spill, room.nbytes, dropped)
-            spill.staging.push_front(room.staging)
-            state.plans.staged += 1
-
-
-cdef void drop_smaller(QueueState* state, Spill* spill, size_t capacity, vector[PyObject*]& dropped) noexcept nogil:
-    """Drop staging memory that is too small, or it would be met again and new memory made each time."""
-    cdef Staging* oldest
-    while not spill.staging.empty() and spill.staging.front().capacity < capacity:
-        oldest = &spill.staging.front()
-        if oldest.event != NULL:
-            state.driver.destroy_event(oldest.event)
-        dropped.push_back(oldest.array)
-        spill.staging.pop_front()
-        spill.known = False  # the bytes to compare with may have been there
-
-
-cdef int make_room(object queue, QueueState* state, uint64_t kernel_id, Plan* bound, const char* packed) except -1:
-    """Make the buffers and staging memory that the plan's uploads need. If an allocation fails, nothing has changed.
+cdef int make_room_for(object queue, Launch* launch, const Parameter* parameter, size_t index) except -1:
+    """Make the buffer and the staging memory that the upload of an argument needs. Without memory nothing has changed.
 
     A replaced buffer is given back when the launches that read it are done.
     """
-    cdef vector[Room] rooms
+    cdef QueueState* state = (<AnyQueue> queue).state
+    cdef const PackedBytes* given = spilled_at(parameter, launch.packed)
+    cdef size_t nbytes = given.nbytes, capacity = 0
+    cdef uint64_t uploaded = 0
+    cdef PackedPointer pointer
+    cdef PyObject* buffer = NULL
+    cdef Staging piece
+    cdef Spill* spill
     cdef vector[PyObject*] dropped
-    cdef Room* room
-    cdef size_t i
+    cdef Guard guard
+    piece.array = NULL
+    piece.capacity = piece.used = piece.epoch = 0
     with nogil:
-        look_for_needs(state, kernel_id, bound, packed, rooms)
-    device = queue.device
-    made = []  # put in place only once all allocations have succeeded
-    for i in range(rooms.size()):
-        room = &rooms[i]
-        native = staged = None
-        if room.capacity:
-            room.capacity = 1 << (<object> room.capacity - 1).bit_length()
-            native = device._allocate(room.capacity, "device")
-        if room.staging.capacity:
-            staged = device.driver.stage(room.staging.capacity)
-        made.append((native, staged))
-    for i in range(rooms.size()):
-        room = &rooms[i]
-        native, staged = made[<Py_ssize_t> i]
-        room.buffer = room.staging.array = NULL
-        if native is not None:
-            room.device = pointer_to(native)
-            room.buffer = <PyObject*> native
-            Py_INCREF(native)
-        if staged is not None:
-            room.staging.memory = host_memory_of(staged)
-            room.staging.capacity = len(staged)
-            room.staging.event = NULL
-            room.staging.epoch = room.staging.used = 0
-            room.staging.array = <PyObject*> staged
-            Py_INCREF(staged)
+        guard.take(state.lock)
+        spill = find_spill(state, launch, index)
+        if spill != NULL and not spill.staging.empty() and not has_staging(state, spill, nbytes):
+            uploaded = spill.staging.front().epoch
+        guard.leave()
+        reach_point(state.device, state.epochs, uploaded)  # or it would not be known that the piece is free
+        guard.take(state.lock)
+        spill = find_spill(state, launch, index)
+        if spill != NULL and not is_uploaded(parameter, spill, given):
+            capacity = nbytes if spill.capacity < nbytes else 0
+            piece.capacity = 0 if has_staging(state, spill, nbytes) else piece_size(spill, nbytes)
+        guard.leave()
+    if capacity:
+        capacity = 1 << (<object> capacity - 1).bit_length()
+        memory = queue.device._allocate(capacity, "device")
+        pointer, buffer = pointer_to(memory), <PyObject*> memory
+    if piece.capacity:
+        staged = queue.device.driver.stage(piece.capacity)
+        piece.memory, piece.capacity, piece.array = host_memory_of(staged), len(staged), <PyObject*> staged
+    Py_XINCREF(buffer)
+    Py_XINCREF(piece.array)
     with nogil:
-        put_in_place(state, kernel_id, bound, rooms, dropped)
-    for i in range(dropped.size()):
-        if dropped[i] != NULL:
-            retire_after(state.device, <object> dropped[i], state.epochs, submitted_epoch(state.epochs))
-            Py_DECREF(<object> dropped[i])
+        guard.take(state.lock)
+        spill = find_spill(state, launch, index)
+        if spill != NULL and spill.capacity < capacity:  # else another thread was faster
+            dropped.push_back(spill.buffer)
+            spill.buffer, spill.device, spill.capacity, spill.known = buffer, pointer, capacity, False
+            buffer = NULL
+        if spill != NULL and piece.array != NULL:
+            while not spill.staging.empty() and spill.staging.front().capacity < nbytes:
+                # What is too small would be met again, and new memory made each time
+                dropped.push_back(spill.staging.front().array)
+                spill.staging.pop_front()
+                spill.known = False  # the bytes to compare with may have been there
+            spill.staging.push_front(piece)
+            state.plans.staged += 1
+            piece.array = NULL
+        guard.leave()
+    dropped.push_back(buffer)
+    dropped.push_back(piece.array)
+    for thing in dropped:
+        if thing != NULL:
+            retire_after(state.device, <object> thing, state.epochs, submitted_epoch(state.epochs))
+            Py_DECREF(<object> thing)
+    return 0
+
+
+cdef int make_room(object queue, Kernel kernel, Launch* launch) except -1:
+    """Make the memory that the uploads before a launch need, with the GIL, and put it in place without."""
+    cdef Py_ssize_t i
+    for i in range(kernel.count):
+        if spilled_at(&kernel.layout[i], launch.packed) != NULL:
+            make_room_for(queue, launch, &kernel.layout[i], i)
     return 0
 
 
@@ -1406,9 +1230,10 @@ def launch_with_arrays(queue: Queue, kernel: Kernel, grid: Any, block: Any, argu
     become part of the graph, with their own memory.
     """
     captured = queue.capturing
-    given = [parameter for parameter in kernel.parameters if parameter.name not in kernel.scratch_names]
+    places = [i for i, each in enumerate(kernel.parameters) if each.name not in kernel.scratch_names]
+    given = [kernel.parameters[i] for i in places]
     arguments = [
-        _taken_over(kernel, queue, i, given[i], each) if given[i].kind == "pointer" else each
+        _taken_over(kernel, queue, places[i], each) if given[i].kind == "pointer" else each
         for i, each in enumerate(arguments)
     ]
     arrays: list[tuple[int, Any]] = [(i, each) for i, each in enumerate(arguments) if isinstance(each, np.ndarray)]
@@ -1416,20 +1241,17 @@ def launch_with_arrays(queue: Queue, kernel: Kernel, grid: Any, block: Any, argu
     for i, array in arrays:
         problem = why_unfit(array) or ("" if array.size else f"it is empty (shape {array.shape})")
         if problem:
-            raise InvalidArgumentError(
-                f"kernel {kernel.name!r}, argument {i} ({given[i].type_name} {given[i].name}): this array cannot be "
-                f"copied to the device: {problem}"
-            )
+            raise argument_error(
+                kernel, places[i], f"this array cannot be copied to the device: {problem}", InvalidArgumentError)
         if captured and given[i].name in kernel._measured:
-            raise InvalidArgumentError(
-                f"kernel {kernel.name!r}, argument {i} ({given[i].type_name} {given[i].name}): the size of scratch is "
-                "read from it before the graph runs, but only the graph copies the array: pass a Buffer"
-            )
+            raise argument_error(
+                kernel, places[i], "the size of scratch is read from it before the graph runs, but only the graph "
+                "copies the array: pass a Buffer", InvalidArgumentError)
         for j, other in written:
             if i != j and _place(array) != _place(other) and np.may_share_memory(array, other):
                 raise InvalidArgumentError(
-                    f"kernel {kernel.name!r}: the arrays of arguments {i} and {j} overlap, and one is written to"
-                )
+                    f"kernel {kernel.name!r}: the arrays of arguments {places[i]} and {places[j]} overlap, and one is "
+                    "written to")
     if written and not captured:
         refuse_on_host_thread("A launch that writes to arrays of the host")
     buffers: dict[tuple[int, int], Buffer] = {}
@@ -1451,19 +1273,17 @@ def launch_with_arrays(queue: Queue, kernel: Kernel, grid: Any, block: Any, argu
         queue.record().wait()
 
 
-def _taken_over(kernel: Kernel, queue: Queue, i: int, parameter: object, value: Any) -> Any:
+def _taken_over(kernel: Kernel, queue: Queue, i: int, value: Any) -> Any:
     """Return a Buffer over what another package or another device owns, and everything else as it is."""
     if isinstance(value, Buffer):
         return queue.device._over_peer(value) if value.device.driver in queue.device._peers else value
     if isinstance(value, np.ndarray) or not is_foreign(value, queue.device.driver):
         return value
     try:
-        array = read_only_array(value, queue.device.driver) if parameter.read_only else None
+        array = read_only_array(value, queue.device.driver) if kernel.parameters[i].read_only else None
         return queue.device._as_buffer(value, queue) if array is None else array
     except Error as error:
-        raise type(error)(
-            f"kernel {kernel.name!r}, argument {i} ({parameter.type_name} {parameter.name}): {error}"
-        ) from None
+        raise argument_error(kernel, i, str(error), type(error)) from None
 
 
 def _of_a_graph(queue: Queue, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Buffer:
@@ -1480,44 +1300,9 @@ def _place(array: np.ndarray[Any, np.dtype[Any]]) -> tuple[int, int]:
 # -- bound launches: everything is checked and packed once, and each call is just the driver call
 
 
-@cython.no_gc_clear
-cdef class PlanOwner:
-    """Owns the plan of a bound launch. The plan is given back when the device is done with it."""
-
-    cdef Plan* plan
-
-    def __dealloc__(self):
-        if self.plan != NULL:
-            delete_plan(self.plan)
-
-
-cdef Status call_uploads(QueueState* state, Command* command, Waits waits) noexcept nogil:
-    cdef Launch* launch = <Launch*> command
-    launch.plan = launch.bound
-    return upload_spills(state, launch, command.order.clock, waits)
-
-
-cdef int bind_by_value(object queue, QueueState* state, Kernel kernel, Plan* plan, char* packed) except -1:
-    """Upload the present bytes once, before the first launch."""
-    cdef Launch uploads
-    cdef uint32_t failed_at = NO_ARGUMENT
-    cdef Status status = NO_ROOM
-    init_launch(&uploads, kernel.id, plan, NULL, packed, True, False, NULL, &failed_at)
-    uploads.call = call_uploads
-    while status == NO_ROOM:
-        make_room(queue, state, kernel.id, plan, packed)
-        with nogil:
-            status = submit(state, &uploads)
-    if status != 0:
-        raise_launch_error(queue, kernel, status, failed_at)
-    use_spills(plan, packed)
-    return 0
-
-
 cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object grid, object block, tuple arguments):
     cdef BoundLaunch bound = BoundLaunch.__new__(BoundLaunch)
-    cdef PlanOwner owner = PlanOwner.__new__(PlanOwner)
-    cdef uint64_t bytes_set = 0, bytes_skipped = 0
+    cdef Launch uploads
     cdef uint32_t failed_at = NO_ARGUMENT
     cdef char* packed
     cdef Views views
@@ -1540,85 +1325,57 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
                 f"kernel {kernel.name!r}: a bound launch takes no arrays of the host nor memory of other "
                 "packages; launch it, or bind Buffers (Device.array, Device.as_buffer)")
         held = hold_arguments(kernel, (<PyTupleObject*> arguments).ob_item)
-        owner.plan = create_plan(state.driver, kernel, state.epochs)
         bound.by_value = spilled_bytes(kernel, packed)
-        bound.state = Ref[QueueState].share(state)
-        bound.follows = kernel.follows
-        bound.vectorcall = <vectorcallfunc> (call_uncommon if kernel.follows else call_bound)
-        bound.queue = queue
-        bound.kernel = kernel
-        bound.arguments = arguments
-        bound.plan = owner.plan
-        bound.plan_owner = owner
-        with nogil:
-            status = wait_for_creations(state, kernel.layout, kernel.count, packed)
-        if status == QUEUE_CAPTURED or status == NULL_FORBIDDEN:  # for now; so each call waits, if it must
-            bound.vectorcall = <vectorcallfunc> call_uncommon
-            status = 0
-        if views.unusual & HAS_BYTES:
-            bind_by_value(queue, state, kernel, bound.plan, packed)
-            if needs_uploads(bound.plan):
-                bound.vectorcall = <vectorcallfunc> call_uncommon
     finally:
         release_views(&views)
+    bound.state = Ref[QueueState].share(state)
+    bound.plan = create_plan(state.driver, kernel, state.epochs)
+    bound.follows = kernel.follows
+    bound.queue = queue
+    bound.kernel = kernel
+    bound.arguments = arguments
+    for index, _ in bound.by_value:
+        if kernel.layout[<Py_ssize_t> index].writes:  # each call uploads them again
+            bound.packed.assign(packed, packed + kernel.packed_size)
+    with nogil:
+        status = wait_for_creations(state, kernel.layout, kernel.count, packed)
+    bound.vectorcall = <vectorcallfunc> call_bound
+    if kernel.follows or not bound.packed.empty() or status == QUEUE_CAPTURED or status == NULL_FORBIDDEN:
+        bound.vectorcall = <vectorcallfunc> call_uncommon  # a refused wait: then each call waits, if it must
+    if status == QUEUE_CAPTURED or status == NULL_FORBIDDEN:
+        status = 0
+    if bound.by_value and status == 0:
+        init_launch(&uploads, kernel.id, bound.plan, NULL, packed, True, False, NULL, &failed_at)
+        status = NO_ROOM
+        while status == NO_ROOM:
+            make_room(queue, kernel, &uploads)
+            with nogil:
+                status = submit(state, &uploads)
+        use_spills(bound.plan, packed)
     if status == 0:
-        status = set_changed_arguments(bound.plan, packed, NULL, &bytes_set, &bytes_skipped, &failed_at)
+        with nogil:
+            guard.take(state.lock)
+            status = set_changed_arguments(
+                bound.plan, packed, NULL, &state.counts.arg_bytes_set, &state.counts.arg_bytes_skipped, &failed_at)
+            guard.leave()
     if status != 0:
         raise_launch_error(queue, kernel, status, failed_at)
-    with nogil:
-        guard.take(state.lock)
-        state.counts.arg_bytes_set += bytes_set
-        guard.leave()
     del held
     return bound
 
 
-cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
-    """Handle a bound launch that is not the common case, or has failed. Returns 1 when it became part of a graph."""
-    cdef uint32_t failed_at = NO_ARGUMENT
-    cdef char* packed = bound.plan.values.data()
-    cdef QueueState* state = bound.state.get()
-    cdef Collecting answer = NOT_COLLECTED
-    cdef Guard guard
-    if status == NO_PLAN:
-        if state.slow_path & BY_STEP and not needs_uploads(bound.plan):
-            answer = ask_step(state, bound.kernel, &bound.geometry, packed, &failed_at)
-        held = None
-        if answer != COLLECTED:
-            held = hold_arguments(bound.kernel, (<PyTupleObject*> bound.arguments).ob_item)
-            answer = ask_step_again(state, bound.kernel, &bound.geometry, packed, answer)
-        if answer == COLLECTED:
-            with nogil:
-                guard.take(state.lock)
-                bound.plan.epoch = submitted_epoch(state.epochs)
-                guard.leave()
-            return 0
-        with nogil:
-            status = wait_for_creations(state, bound.kernel.layout, bound.kernel.count, packed)
-            if status == 0:
-                status = launch_gathered(
-                    state, 0, bound.plan, &bound.geometry, packed, True, bound.follows, NULL, &failed_at)
-        del held
-    if status == QUEUE_CAPTURED:
-        capture = bound.queue._capture
-        if capture is None or not capture.launch_bound(bound):  # it has ended meanwhile
-            bound.check_arguments()
-            return launch_bound_uncommon(bound, NO_PLAN)
-        return 1
-    if status != 0:
-        raise_launch_error(bound.queue, bound.kernel, status, failed_at)
-    tell_step(state, answer, bound.kernel, &bound.geometry, packed)
-    return 0
-
-
 cdef int launch_bound(BoundLaunch bound, Status status) except -1:
-    cdef Announcement announced = None
-    if is_observed(bound.state.get()):
-        announced = announce_launch(
-            bound.queue, bound.kernel, (<PyTupleObject*> bound.arguments).ob_item, bound.plan.values.data(),
-            &bound.geometry)
-        bound.check_arguments()  # the check may have run any code
-    return 0 if launch_bound_uncommon(bound, status) else settle(announced)
+    """Make a bound launch that is not the common case, or raise why it has failed."""
+    cdef char* packed = bound.plan.values.data()
+    cdef Views views
+    views.count = views.unusual = 0
+    if not bound.packed.empty():
+        views.unusual = HAS_BYTES
+        packed = <char*> alloca(bound.packed.size())
+        memcpy(packed, bound.packed.data(), bound.packed.size())
+    return launch_uncommon(
+        bound.queue, bound.state.get(), bound.kernel, None, None, (<PyTupleObject*> bound.arguments).ob_item, packed,
+        &views, NULL, bound, NOT_CREATED if status == NO_PLAN else status, NO_ARGUMENT)
 
 
 cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t flags, PyObject* keywords):
@@ -1647,7 +1404,6 @@ cdef object call_uncommon(BoundLaunch bound, PyObject* const* arguments, size_t 
     """Call a bound launch whose kernel follows pointers, or may write to bytes by value, which are uploaded before."""
     if PyVectorcall_NARGS(flags) or keywords != NULL:
         raise ArgumentTypeError("a bound launch takes no arguments: they were bound")
-    bound.check_arguments()
     launch_bound(bound, NO_PLAN)
     return None
 
@@ -1683,28 +1439,17 @@ cdef class BoundLaunch:
 
     def __dealloc__(self):
         if self.plan != NULL:
-            retire_after(self.state.get().device, self.plan_owner, self.state.get().epochs, self.plan.epoch)
+            retire_plan(self.state.get().device, self.plan)
 
     def __call__(self) -> None:
         self.vectorcall(self, NULL, 0, NULL)
 
     cdef int check_arguments(self) except -1:
-        """Check that the buffers are still open, if any was closed since the last look. This runs no Python code, so
-        they are open when it returns.
-        """
-        cdef Py_ssize_t index
-        cdef PyObject* argument
+        """Check that the buffers are still open, if any was closed since the last look. Then no Python code runs."""
         cdef uint64_t closings = self.state.get().device.resident.closings.load()
-        if closings == self.closings:
-            return 0
-        for index in range(self.kernel.count):
-            argument = (<PyTupleObject*> self.arguments).ob_item[index]
-            if type(<object> argument) is Buffer and (<Buffer> argument).allocation.closed:
-                parameter = self.kernel.parameters[index]
-                raise ClosedError(
-                    f"kernel {self.kernel.name!r}, argument {index} ({parameter.type_name} {parameter.name}): "
-                    "this Buffer is closed")
-        self.closings = closings
+        if closings != self.closings:
+            hold_arguments(self.kernel, (<PyTupleObject*> self.arguments).ob_item)
+            self.closings = closings
         return 0
 
     def __repr__(self) -> str:

@@ -20,9 +20,9 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NO_PLAN, STALE, Geometry, Status
 from forebay.core.ownership cimport Guard, Ref
-from forebay.core.plan cimport PackedPointer, Parameter, Plan
+from forebay.core.plan cimport POINTER, PackedPointer, Parameter, Plan
 from forebay.core.state cimport DeviceState, QueueState, closed_gates
-from forebay.core.usage cimport Version, Versions, generation_of, note_use, version_of
+from forebay.core.usage cimport Versions, generation_of, note_use, still_holds, version_of
 from forebay.core.vector_clock cimport submitted_epoch
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.launch cimport (
@@ -83,11 +83,11 @@ cdef enum:
     GUARD_BYTE = 0xC5
 
 
-cdef struct KnownBuffer:
-    Py_ssize_t index  # of the argument
+cdef struct Known:
+    # An argument from which a size was computed. Its slot has its value, or the place of a Buffer in an allocation
+    Py_ssize_t index
     bint exposed  # others may write there without forebay's knowledge, so it must be measured in each launch
-    size_t start
-    size_t nbytes
+    size_t nbytes  # of a Buffer
     PyObject* dtype  # borrowed from the snapshot's `dtypes`
 
 
@@ -99,9 +99,8 @@ cdef class Snapshot:
 
     cdef Ref[DeviceState] state
     cdef tuple declared  # the kernel's scratch declarations at that time
-    cdef vector[KnownBuffer] buffers  # each once
-    cdef Versions versions  # the writes to these buffers, in their order
-    cdef vector[Py_ssize_t] scalars  # indices of scalar arguments
+    cdef vector[Known] known
+    cdef Versions versions  # the writes to the buffers among them
     cdef vector[char] packed
     cdef vector[PackedPointer] scratch  # by position in `declared`
     cdef vector[size_t] sizes
@@ -109,32 +108,24 @@ cdef class Snapshot:
     cdef list dtypes
 
 
-cdef inline bint is_same_buffer(const KnownBuffer* known, const Version* version, Buffer buffer):
-    return (
-        buffer.allocation.usage == version.usage.get() and generation_of(version.usage.get()) == version.generation
-        and not known.exposed and buffer.start == known.start and buffer.nbytes == known.nbytes
-        and <PyObject*> buffer.dtype == known.dtype
-    )
-
-
 cdef bint holds(Snapshot snapshot, Kernel kernel, PyObject* const* arguments, const char* packed):
     """Return whether the sizes would come out the same. The arguments are already checked."""
-    cdef size_t i
-    cdef Parameter* parameter
+    cdef const Parameter* parameter
+    cdef Buffer buffer
     if snapshot.declared is not kernel.scratch_sizes:
         return False
-    if snapshot.versions.unseen_writes != kernel.state.resident.unseen_writes.load():
+    if not still_holds(&snapshot.versions, kernel.state.resident.unseen_writes.load()):
         return False
-    for i in range(snapshot.buffers.size()):
-        argument = <object> arguments[snapshot.buffers[i].index]
-        if type(argument) is not Buffer or not is_same_buffer(
-            &snapshot.buffers[i], &snapshot.versions.memory[i], <Buffer> argument
-        ):
+    for known in snapshot.known:
+        parameter = &kernel.layout[known.index]
+        if known.exposed or memcmp(
+            &snapshot.packed[parameter.offset], packed + parameter.offset, parameter.width
+        ) != 0:
             return False
-    for i in range(snapshot.scalars.size()):
-        parameter = &kernel.layout[snapshot.scalars[i]]
-        if memcmp(&snapshot.packed[parameter.offset], packed + parameter.offset, parameter.width) != 0:
-            return False
+        if parameter.kind == POINTER:  # a Buffer of that allocation, then
+            buffer = <Buffer> <object> arguments[known.index]
+            if buffer.nbytes != known.nbytes or <PyObject*> buffer.dtype != known.dtype:
+                return False
     return True
 
 
@@ -182,7 +173,10 @@ cdef int launch_with_scratch(
     cdef PyObject** all_arguments
     cdef char* packed
     cdef Views views
-    cdef int stale = 1
+    cdef const Versions* versions = NULL
+    cdef uint32_t failed_at = NO_ARGUMENT
+    cdef Snapshot snapshot = None
+    cdef Status status = STALE
     cdef Py_ssize_t i, given = 0
     if kernel.closed or kernel.state != state.device:
         refuse_kernel(queue, kernel)
@@ -195,55 +189,39 @@ cdef int launch_with_scratch(
             given += 1
     packed = <char*> alloca(kernel.packed_size)
     grid, block = plain_extents(kernel, "grid", grid), plain_extents(kernel, "block", block)
-    while stale:  # again when another thread has written to what a size is computed from
+    while status == STALE:  # nothing was submitted: another thread has written to what a size is computed from
         read_geometry(kernel, grid, block)
         pack_arguments(kernel, all_arguments, kernel.count, packed, &views)
+        guards, status = None, NO_PLAN
         try:
             check_elements(kernel, packed)
             if views.unusual & HAS_ARRAYS:
                 launch_with_arrays(queue, kernel, grid, block, list_of(arguments, count))
                 return 0
-            stale = launch_packed(queue, state, kernel, grid, block, all_arguments, packed, &views)
+            if kernel.scratch_sizes:
+                snapshot = find_snapshot(state, kernel.id, &views)
+                if snapshot is None or not holds(snapshot, kernel, all_arguments, packed):
+                    queue._check_open()
+                    snapshot = take_snapshot(queue, state, kernel, all_arguments, packed, snapshot)
+                    keep_snapshot(queue, state, kernel, snapshot)
+                    views.unusual |= RAN_PYTHON  # and other threads ran, while it was measured
+                for i in range(<Py_ssize_t> snapshot.scratch.size()):
+                    parameter = &kernel.layout[<Py_ssize_t> snapshot.declared[i][0]]
+                    (<PackedPointer*> (packed + parameter.offset))[0] = snapshot.scratch[i]
+                versions = &snapshot.versions
+            if kernel.device.debug:
+                warn_of_grid(kernel, read_geometry(kernel, grid, block), all_arguments)
+                guards = guard_memory(queue, state, kernel, all_arguments, snapshot)
+                views.unusual |= RAN_PYTHON  # the fills of the guards let other threads run
+            if views.unusual & ~HAS_BYTES == 0:
+                status = launch_at_once(
+                    state, kernel, &kernel.geometry, packed, views.unusual & HAS_BYTES, versions, &failed_at)
+            if status != 0 and status != STALE and launch_uncommon(
+                queue, state, kernel, grid, block, all_arguments, packed, &views, versions, None, status, failed_at
+            ):
+                status = STALE
         finally:
             release_views(&views)
-    return 0
-
-
-cdef int launch_packed(
-    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, Views* views
-) except -1:
-    """Launch with packed arguments and the kernel's geometry, and with scratch if the kernel has any. Returns 1 when
-    another thread has written to what its sizes are computed from: then nothing was submitted.
-    """
-    cdef Snapshot snapshot = None
-    cdef const Versions* versions = NULL
-    cdef uint32_t failed_at = NO_ARGUMENT
-    cdef Status status = NO_PLAN
-    cdef list guards = None
-    cdef Py_ssize_t i
-    if kernel.scratch_sizes:
-        snapshot = find_snapshot(state, kernel.id, views)
-        if snapshot is None or not holds(snapshot, kernel, arguments, packed):
-            queue._check_open()
-            snapshot = take_snapshot(queue, state, kernel, arguments, packed, snapshot)
-            keep_snapshot(queue, state, kernel, snapshot)
-            views.unusual |= RAN_PYTHON  # and other threads ran, while it was measured
-        for i in range(<Py_ssize_t> snapshot.scratch.size()):
-            parameter = &kernel.layout[<Py_ssize_t> snapshot.declared[i][0]]
-            (<PackedPointer*> (packed + parameter.offset))[0] = snapshot.scratch[i]
-        versions = &snapshot.versions
-    if kernel.device.debug:
-        warn_of_grid(kernel, read_geometry(kernel, grid, block), arguments)
-        guards = guard_memory(queue, state, kernel, arguments, snapshot)
-        views.unusual |= RAN_PYTHON  # the fills of the guards let other threads run
-    if views.unusual & ~HAS_BYTES == 0:
-        status = launch_at_once(
-            state, kernel, &kernel.geometry, packed, views.unusual & HAS_BYTES, versions, &failed_at)
-    if status == STALE or status != 0 and launch_uncommon(
-        queue, state, kernel, grid, block, arguments, packed, views, versions, status, failed_at
-    ):
-        return 1
     if guards is not None:
         check_guards(queue, guards)
     return 0
@@ -274,13 +252,12 @@ cdef Snapshot take_snapshot(
     snapshot.memory = []
     scalars, buffers = read_leaves(kernel, snapshot.declared, arguments)
     for leaf in scalars:
-        snapshot.scalars.push_back(kernel._index_of(leaf.name))
+        snapshot.known.push_back(Known(kernel._index_of(leaf.name), False, 0, NULL))
     for index in {kernel._index_of(leaf.name) for leaf in buffers}:
         buffer = <object> arguments[<Py_ssize_t> index]
         snapshot.versions.memory.push_back(version_of(buffer.allocation.kept_usage))
         snapshot.dtypes.append(buffer.dtype)
-        snapshot.buffers.push_back(KnownBuffer(
-            index, buffer.allocation.exposed != 0, buffer.start, buffer.nbytes, <PyObject*> buffer.dtype))
+        snapshot.known.push_back(Known(index, buffer.allocation.exposed != 0, buffer.nbytes, <PyObject*> buffer.dtype))
     reduced = reductions_of(queue, state, list(buffers.values()))
     snapshot.sizes = sizes_of(kernel, snapshot.declared, known_of(scalars, buffers, reduced))
     allocate_scratch(queue, kernel, snapshot, last)
@@ -334,9 +311,12 @@ cdef list reductions_of(object queue, QueueState* state, list buffers):
     cdef Buffer buffer
     cdef list keys = []
     cdef dict found = {}, stale = {}
+    cdef Guard guard
     for buffer in buffers:
         allocation = buffer.allocation
-        values = values_of(allocation)  # noted before measuring: a write from now on makes the result stale
+        values = None  # they may change without forebay's knowledge
+        if not allocation.exposed:  # noted before measuring: a write from now on makes the result stale
+            values = generation_of(allocation.usage), allocation.state.resident.unseen_writes.load()
         key = (<uintptr_t> allocation.usage, buffer.start, buffer.nbytes, buffer.dtype)
         known = (0, 0, 0) if buffer.nbytes == 0 else None
         if known is None and allocation.reductions is not None and allocation.reductions_at == values:
@@ -353,7 +333,9 @@ cdef list reductions_of(object queue, QueueState* state, list buffers):
         for buffer, _ in stale.values():
             order_after_uses(queue, state, buffer.allocation.state, buffer.allocation.usage, True)
         results = queue.device._reductions.run(queue, [entry[0] for entry in stale.values()])
-        count_reductions(state, len(stale))
+        lock_queue(state, guard)
+        state.counts.reductions += len(stale)
+        guard.leave()
         for (key, (buffer, values)), result in zip(stale.items(), results, strict=True):
             found[key] = result
             allocation = buffer.allocation
@@ -363,21 +345,6 @@ cdef list reductions_of(object queue, QueueState* state, list buffers):
                     allocation.reductions, allocation.reductions_at = {}, values
                 allocation.reductions[key[1:]] = result
     return [found[key] for key in keys]
-
-
-cdef tuple values_of(Allocation allocation):
-    """Name the values that the allocation has now. None when they may change without forebay's knowledge."""
-    if allocation.exposed:
-        return None
-    return generation_of(allocation.usage), allocation.state.resident.unseen_writes.load()
-
-
-cdef void count_reductions(QueueState* state, uint64_t count):
-    cdef Guard guard
-    with nogil:
-        guard.take(state.lock)
-        state.counts.reductions += count
-        guard.leave()
 
 
 cdef int allocate_scratch(object queue, Kernel kernel, Snapshot snapshot, Snapshot last) except -1:

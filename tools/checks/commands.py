@@ -1,6 +1,7 @@
 """Whatever submits something to a driver is part of a `Command`, which `sync.ordering` submits.
 
-That is a function that takes a Command, or one derived from it. `OTHERS` lists the rest.
+That is a function that takes a Command, or one derived from it, or that only such functions call. `OTHERS` lists the
+rest.
 """
 
 import re
@@ -9,30 +10,56 @@ from tools.checks import ROOT, cython_sources
 
 SUBMITS = re.compile(r"\bdriver\.(launch|copy|fill|prefetch|marker|barrier|record_shared|hold|replay)\(")
 FUNCTION = re.compile(
-    r"^(?:    )?cdef [\w\[\]* ]+?\b(\w+)\(((?:[^()]|\([^)]*\))*)\)[^\n]*:(?:  #[^\n]*)?\n((?:    .*\n|\n)+)", re.M
+    r"^(?:    )?(?:cdef|def) (?:[\w\[\]* ]+? ?\*?)??\b(\w+)\(((?:[^()]|\([^)]*\))*)\)[^\n]*:(?:  #[^\n]*)?\n"
+    r"((?:    .*\n|\n)+)",
+    re.M,
 )
 DERIVED = re.compile(r"^cdef cppclass (\w+)\(Command\)", re.M)
 OTHERS = {
     "sync/ordering.pyx": "carry_pending take_marker mark_for_host",  # waits that count already; markers count none
     "queues/launch/launch.pxd": "submit_launch",  # of `launch_ready`, `launch_after_waits` and `call_launch`
-    "queues/launch/launch.pyx": "call_bound upload",  # the common bound launch; of `upload_spills`
-    "queues/graphs/executable.pyx": "submit_one add_event",  # of `call_run` and of steps; after it
-    "queues/graphs/step.pyx": "replay_run",  # launches that were counted when they were collected
-    "queues/host_functions.pyx": "submit_call",  # of `call_function` and of graphs
+    "queues/launch/launch.pyx": "call_bound",  # the common bound launch
+    "queues/graphs/step.pyx": "submit_each replay_run",  # launches that were counted when they were collected
 }
+NO_CODE = re.compile(r'"""(?:.|\n)*?"""|#.*')
 DRIVERS = ("queues/opencl", "queues/levelzero", "queues/sycl", "queues/cuda")
+
+
+def read_functions(sources):
+    """Return (whether it takes a Command, body) of each function, by file and name."""
+    found = {}
+    for name, source in sources.items():
+        takes = re.compile(rf"\b({'|'.join(['Command', *DERIVED.findall(source)])})\* \w+")
+        for each in FUNCTION.finditer(source):
+            found[name, each[1]] = takes.search(each[2]) is not None, re.sub(NO_CODE, "", each[3])
+    return found
+
+
+def users_of(function, functions, sources):
+    """Return the functions that name this one."""
+    path, name = function
+    module = path.rpartition(".")[0].replace("/", ".")
+    imports = re.compile(rf"^from forebay\.{module} cimport (?:\([^)]*|.*)\b{name}\b", re.M)
+    return {
+        (other, each)
+        for (other, each), (_, body) in functions.items()
+        if (other, each) != function
+        and re.search(rf"(?<![\w.]){name}\b", body)
+        and (other.rpartition(".")[0] == path.rpartition(".")[0] or imports.search(sources[other]))
+    }
 
 
 def findings():
     """Yield the functions that submit by themselves, and those of the list that do not."""
-    for path in cython_sources():
-        name, source = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
-        if not name.startswith(DRIVERS):
-            takes = re.compile(rf"\b({'|'.join(['Command', *DERIVED.findall(source)])})\* \w+")
-            found = {
-                each[1] for each in FUNCTION.finditer(source) if SUBMITS.search(each[3]) and not takes.search(each[2])
-            }
-            yield from (
-                f"{name}: {each} calls the driver by itself, or does not any more"
-                for each in sorted(found ^ set(OTHERS.get(name, "").split()))
-            )
+    paths = {path.relative_to(ROOT).as_posix(): path for path in cython_sources()}
+    sources = {name: path.read_text(encoding="utf-8") for name, path in paths.items() if not name.startswith(DRIVERS)}
+    functions = read_functions(sources)
+    alone = {each for each, (takes, body) in functions.items() if not takes and SUBMITS.search(body)}
+    users = {each: users_of(each, functions, sources) for each in alone}
+    while of_commands := {
+        each for each in alone if users[each] and all(functions[user][0] and user not in alone for user in users[each])
+    }:
+        alone -= of_commands
+    listed = {(name, each) for name, several in OTHERS.items() for each in several.split()}
+    for name, each in sorted(alone ^ listed):
+        yield f"{name}: {each} calls the driver by itself, or does not any more"

@@ -11,7 +11,7 @@ def calls_of(name, source):
     """Return an inline function's text; functions of the same file are in place of the calls of them."""
     (text,) = re.findall(rf"^cdef (?:inline )?[^\n]*\b{name}\((?:.|\n)*?(?=^cdef |\Z)", source, re.MULTILINE)
     text = text.split(":\n", 1)[1]
-    for inner in ("launch_packed", "launch_ready", "submit_launch"):
+    for inner in ("launch_ready", "submit_launch"):
         if inner != name and f" {inner}(" in text and re.search(rf"^cdef [^\n]*\b{inner}\(", source, re.MULTILINE):
             text = re.sub(rf"\b{inner}\(", lambda _, inner=inner: calls_of(inner, source), text)
     return text

@@ -33,8 +33,9 @@ from forebay.hip.memory import pointer_to
 from forebay.hip.pointers import DeviceArray, Number, address_of, handle_number, host_view
 from forebay.hip.streams import queue_of
 from forebay.hiprtc.code import Code, is_code, unpack_code
+from forebay.hiprtc.included import MOST_OF_CODE, read_file
 from forebay.queues.kernels.kernel import Kernel
-from forebay.queues.kernels.program import MOST_OF_CODE, Program, language_of, read_file
+from forebay.queues.kernels.program import Program, language_of
 
 __all__ = [
     "dim3",

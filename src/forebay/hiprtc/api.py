@@ -18,9 +18,10 @@ from forebay.hiprtc.code import pack_code
 from forebay.hiprtc.compiler import NotNamedError, link_bitcode
 from forebay.hiprtc.current import current_device
 from forebay.hiprtc.front_end import Prepared, prepare, prepare_for_linking
+from forebay.hiprtc.included import MOST_OF_CODE, read_file
 from forebay.hiprtc.options import Options, split_options
 from forebay.queues.kernels.build import shown_while_building
-from forebay.queues.kernels.program import MOST_OF_CODE, check_text, read_file
+from forebay.queues.kernels.program import check_text
 
 __all__ = [
     "hiprtcAddNameExpression", "hiprtcCompileProgram", "hiprtcCreateProgram", "hiprtcDestroyProgram",

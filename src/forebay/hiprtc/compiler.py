@@ -22,7 +22,7 @@ from forebay.hiprtc.assembly import without_assembly
 from forebay.hiprtc.clang import FIXED, HEADERS, INCLUDE, TARGET, Clang, run_clang
 from forebay.hiprtc.header_names import overlay
 from forebay.hiprtc.host_code import Mending, own_text
-from forebay.hiprtc.included import read_included
+from forebay.hiprtc.included import digest_of, read_file, read_included, text_of
 from forebay.hiprtc.llvm.calls import are_given, are_refused, circles, with_direct_calls, with_levels, with_library
 from forebay.hiprtc.llvm.signatures import SYMBOL, explained, read_signatures, unquoted, without_definition
 from forebay.hiprtc.options import Options
@@ -37,7 +37,6 @@ from forebay.queues.kernels.parameters import (
     plain_names,
     variables_from,
 )
-from forebay.queues.kernels.program import digest_of, read_file, text_of
 from forebay.spirv import opcodes as op
 from forebay.spirv.clang_module import ClangModule
 from forebay.spirv.intel_cpu.bounds import keep_bounds

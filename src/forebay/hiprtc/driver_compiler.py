@@ -18,11 +18,10 @@ from forebay.core.errors import BuildError
 from forebay.hiprtc.compiler import NotNamedError, dumps, loads, own_version
 from forebay.hiprtc.header_names import names
 from forebay.hiprtc.host_code import Mending, with_constant_expressions
-from forebay.hiprtc.included import read_included, with_whole_names
+from forebay.hiprtc.included import digest_of, read_included, text_of, with_whole_names
 from forebay.hiprtc.options import Options
 from forebay.queues.kernels.cache import BinaryCache, key_of
 from forebay.queues.kernels.parameters import CppCompiler, CppProgram, CppSource
-from forebay.queues.kernels.program import digest_of, text_of
 
 HEADERS = Path(__file__).parent / "include_nvidia"
 SHARED = Path(__file__).parent / "include"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from forebay.hiprtc.assembly.statements import QUIET
-from forebay.queues.kernels.program import read_file
+from forebay.hiprtc.included import read_file
 
 STATEMENTS = 4  # after this many rounds what is left out are the bodies of functions
 

@@ -5,16 +5,55 @@ from __future__ import annotations
 import functools
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 
 from forebay.core.errors import BuildError
-from forebay.queues.kernels.program import FileRefusedError, read_file
 
-__all__ = ["read_included", "with_whole_names"]
+__all__ = ["MOST_OF_CODE", "FileRefusedError", "digest_of", "read_file", "read_included", "text_of", "with_whole_names"]
 
+# Files that programs name: regular ones, of a size that can be read. A device such as ``/dev/zero`` has no end
+MOST = 64 << 20  # bytes of a file that a program includes
+MOST_OF_CODE = 1 << 30  # bytes of a file with code that was compiled
 INCLUDED = re.compile(
     r"""^[ \t]*\#[ \t]*(?:include|include_next|import|embed)[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)""", re.MULTILINE
 )
+
+
+class FileRefusedError(OSError):
+    """The file is no regular one, or too large: the message says which."""
+
+
+def read_file(path: str | bytes, most: int = MOST) -> bytes:
+    """Return what is in a file. Raises `FileRefusedError` for what is not one, or too large; OSError for a folder, and
+    when there is nothing. Blocks.
+    """
+    status = os.stat(path)
+    name = os.fsdecode(path)
+    if stat.S_ISREG(status.st_mode) and status.st_size > most:
+        raise FileRefusedError(f"the file '{name}' of {status.st_size} bytes is too large: {most} are read at most")
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+        raise FileRefusedError(f"'{name}' is no regular file")
+    with open(path, "rb") as file:
+        return file.read(most)
+
+
+def digest_of(path: str) -> str:
+    """Return what tells one content of a file from another; nothing when it cannot be read."""
+    try:
+        import hashlib
+
+        return hashlib.sha256(read_file(path)).hexdigest()
+    except OSError:
+        return ""
+
+
+def text_of(path: str) -> str:
+    """Return a file as text; nothing when it cannot be read."""
+    try:
+        return read_file(path).decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def read_included(
