@@ -19,7 +19,8 @@ OTHERS = {
     "sync/ordering.pyx": "carry_pending take_marker mark_for_host",  # waits that count already; markers count none
     "queues/launch/launch.pxd": "submit_launch",  # of `launch_ready`, `launch_after_waits` and `call_launch`
     "queues/launch/launch.pyx": "call_bound",  # the common bound launch
-    "queues/graphs/step.pyx": "submit_each replay_run",  # launches that were counted when they were collected
+    "queues/graphs/executable.pyx": "submit_one",  # of `call_run` and of steps
+    "queues/graphs/step.pyx": "replay_run",  # launches that were counted when they were collected
 }
 NO_CODE = re.compile(r'"""(?:.|\n)*?"""|#.*')
 DRIVERS = ("queues/opencl", "queues/levelzero", "queues/sycl", "queues/cuda")
