@@ -938,10 +938,10 @@ cdef int pack_other(Kernel kernel, Py_ssize_t i, object value, char* slot, Views
     if type(value) not in numbers or not (parameter.mask or code == c"f" or code == c"d"):
         views.unusual |= RAN_PYTHON  # any code, or the collector: it may have closed a Buffer that is packed already
     try:
-        if code == 0:
-            pack_other_pointer(kernel, i, value, <PackedPointer*> slot, views)
-        elif parameter.mask:
+        if parameter.mask:
             (<uint64_t*> slot)[0] = integer_value(kernel, i, value, parameter)
+        elif code == 0:
+            pack_other_pointer(kernel, i, value, <PackedPointer*> slot, views)
         elif code == c"f":
             real = real_value(kernel, i, value)
             (<uint64_t*> slot)[0] = 0
