@@ -932,31 +932,36 @@ cdef int pack_arguments(
 
 
 cdef int pack_other(Kernel kernel, Py_ssize_t i, object value, char* slot, Views* views) except -1:
-    cdef const Parameter* parameter = &kernel.layout[i]
-    cdef char code = parameter.code
-    cdef double real
-    if type(value) not in numbers or not (parameter.mask or code == c"f" or code == c"d"):
+    cdef char code = kernel.layout[i].code
+    if type(value) not in numbers or not (kernel.layout[i].mask or code == c"f" or code == c"d"):
         views.unusual |= RAN_PYTHON  # any code, or the collector: it may have closed a Buffer that is packed already
     try:
-        if parameter.mask:
-            (<uint64_t*> slot)[0] = integer_value(kernel, i, value, parameter)
-        elif code == 0:
-            pack_other_pointer(kernel, i, value, <PackedPointer*> slot, views)
-        elif code == c"f":
-            real = real_value(kernel, i, value)
-            (<uint64_t*> slot)[0] = 0
-            (<float*> slot)[0] = <float> real
-            if isinf((<float*> slot)[0]) and not isinf(real):
-                raise out_of_range(kernel, i, value)
-        elif code == c"d":
-            (<double*> slot)[0] = real_value(kernel, i, value)
-        elif code == c"L":
-            pack_local(kernel, i, value, slot)
-        else:
-            pack_bytes(kernel, i, value, slot)
+        pack_argument(kernel, i, value, slot, views)
     except BaseException:
         release_views(views)
         raise
+    return 0
+
+
+cdef int pack_argument(Kernel kernel, Py_ssize_t i, object value, char* slot, Views* views) except -1:
+    cdef const Parameter* parameter = &kernel.layout[i]
+    cdef double real
+    if parameter.code == 0:
+        pack_other_pointer(kernel, i, value, <PackedPointer*> slot, views)
+    elif parameter.mask:
+        (<uint64_t*> slot)[0] = integer_value(kernel, i, value, parameter)
+    elif parameter.code == c"f":
+        real = real_value(kernel, i, value)
+        (<uint64_t*> slot)[0] = 0
+        (<float*> slot)[0] = <float> real
+        if isinf((<float*> slot)[0]) and not isinf(real):
+            raise out_of_range(kernel, i, value)
+    elif parameter.code == c"d":
+        (<double*> slot)[0] = real_value(kernel, i, value)
+    elif parameter.code == c"L":
+        pack_local(kernel, i, value, slot)
+    else:
+        pack_bytes(kernel, i, value, slot)
     return 0
 
 
