@@ -625,8 +625,9 @@ cdef int check_elements(Kernel kernel, const char* packed) except -1:
         f".view({wanted.str[1:]!r})", ArgumentTypeError)
 
 
-cdef uint64_t integer_value(Kernel kernel, Py_ssize_t i, object value, const Parameter* parameter) except? 0:
+cdef uint64_t integer_value(Kernel kernel, Py_ssize_t i, object value) except? 0:
     """Return the bytes of any integer."""
+    cdef const Parameter* parameter = &kernel.layout[i]
     cdef uint64_t number
     if not PyLong_CheckExact(value):
         value = whole_value(kernel, i, value)
@@ -771,7 +772,7 @@ cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPoi
         return pack_spilled(kernel, i, value, slot, views)
     memset(slot, 0, sizeof(PackedPointer))
     if isinstance(value, (int, np.integer)) and kernel.parameters[i].type_name == UNTYPED:
-        value = whole_value(kernel, i, value)
+        value = int(value)
         if not -1 << 63 <= value < 1 << 64:
             raise out_of_range(kernel, i, value)
         slot.memory.address = value & 0xFFFFFFFFFFFFFFFF
@@ -932,36 +933,31 @@ cdef int pack_arguments(
 
 
 cdef int pack_other(Kernel kernel, Py_ssize_t i, object value, char* slot, Views* views) except -1:
-    cdef char code = kernel.layout[i].code
-    if type(value) not in numbers or not (kernel.layout[i].mask or code == c"f" or code == c"d"):
+    cdef const Parameter* parameter = &kernel.layout[i]
+    cdef char code = parameter.code
+    cdef double real
+    if type(value) not in numbers or not (parameter.mask or code == c"f" or code == c"d"):
         views.unusual |= RAN_PYTHON  # any code, or the collector: it may have closed a Buffer that is packed already
     try:
-        pack_argument(kernel, i, value, slot, views)
+        if code == 0:
+            pack_other_pointer(kernel, i, value, <PackedPointer*> slot, views)
+        elif parameter.mask:
+            (<uint64_t*> slot)[0] = integer_value(kernel, i, value)
+        elif code == c"f":
+            real = real_value(kernel, i, value)
+            (<uint64_t*> slot)[0] = 0
+            (<float*> slot)[0] = <float> real
+            if isinf((<float*> slot)[0]) and not isinf(real):
+                raise out_of_range(kernel, i, value)
+        elif code == c"d":
+            (<double*> slot)[0] = real_value(kernel, i, value)
+        elif code == c"L":
+            pack_local(kernel, i, value, slot)
+        else:
+            pack_bytes(kernel, i, value, slot)
     except BaseException:
         release_views(views)
         raise
-    return 0
-
-
-cdef int pack_argument(Kernel kernel, Py_ssize_t i, object value, char* slot, Views* views) except -1:
-    cdef const Parameter* parameter = &kernel.layout[i]
-    cdef double real
-    if parameter.code == 0:
-        pack_other_pointer(kernel, i, value, <PackedPointer*> slot, views)
-    elif parameter.mask:
-        (<uint64_t*> slot)[0] = integer_value(kernel, i, value, parameter)
-    elif parameter.code == c"f":
-        real = real_value(kernel, i, value)
-        (<uint64_t*> slot)[0] = 0
-        (<float*> slot)[0] = <float> real
-        if isinf((<float*> slot)[0]) and not isinf(real):
-            raise out_of_range(kernel, i, value)
-    elif parameter.code == c"d":
-        (<double*> slot)[0] = real_value(kernel, i, value)
-    elif parameter.code == c"L":
-        pack_local(kernel, i, value, slot)
-    else:
-        pack_bytes(kernel, i, value, slot)
     return 0
 
 
