@@ -443,7 +443,7 @@ cdef int order_after_uses(object queue, QueueState* state, DeviceState* of, Usag
     """
     cdef vector[ClockEntry] points
     cdef Ref[Clock] past
-    cdef Status status
+    cdef Status status = 0
     if of != state.device:
         return 0
     if is_checked(state):
@@ -451,7 +451,8 @@ cdef int order_after_uses(object queue, QueueState* state, DeviceState* of, Usag
     with nogil:
         points_of(uses, writers_only, points)
         points_of_indirect_uses(of, False, points)
-        status = take_points(of, points, state, NULL)
+        if not points.empty():
+            status = take_points(of, points, state, NULL)
     if status != 0:
         queue._raise(status, "wait")
     if is_checked(state):

@@ -805,7 +805,8 @@ cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:
     While the queue may be full behind a host function, this waits for capacity, with no lock held.
     """
     cdef Status status
-    give_way(queue)
+    if queue.device.in_flight.limit.load() != UNLIMITED:
+        give_way(queue)
     status = begin_at_once(queue, order)
     if status != 0 or has_capacity(queue, 0) and in_flight_of(queue) < queue.device.in_flight.limit.load():
         return status

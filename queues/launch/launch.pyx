@@ -625,8 +625,9 @@ cdef int check_elements(Kernel kernel, const char* packed) except -1:
         f".view({wanted.str[1:]!r})", ArgumentTypeError)
 
 
-cdef uint64_t integer_value(Kernel kernel, Py_ssize_t i, object value, const Parameter* parameter) except? 0:
+cdef uint64_t integer_value(Kernel kernel, Py_ssize_t i, object value) except? 0:
     """Return the bytes of any integer."""
+    cdef const Parameter* parameter = &kernel.layout[i]
     cdef uint64_t number
     if not PyLong_CheckExact(value):
         value = whole_value(kernel, i, value)
@@ -771,7 +772,7 @@ cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPoi
         return pack_spilled(kernel, i, value, slot, views)
     memset(slot, 0, sizeof(PackedPointer))
     if isinstance(value, (int, np.integer)) and kernel.parameters[i].type_name == UNTYPED:
-        value = whole_value(kernel, i, value)
+        value = int(value)
         if not -1 << 63 <= value < 1 << 64:
             raise out_of_range(kernel, i, value)
         slot.memory.address = value & 0xFFFFFFFFFFFFFFFF
@@ -941,7 +942,7 @@ cdef int pack_other(Kernel kernel, Py_ssize_t i, object value, char* slot, Views
         if code == 0:
             pack_other_pointer(kernel, i, value, <PackedPointer*> slot, views)
         elif parameter.mask:
-            (<uint64_t*> slot)[0] = integer_value(kernel, i, value, parameter)
+            (<uint64_t*> slot)[0] = integer_value(kernel, i, value)
         elif code == c"f":
             real = real_value(kernel, i, value)
             (<uint64_t*> slot)[0] = 0
