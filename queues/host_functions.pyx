@@ -300,8 +300,8 @@ cdef class Gate:
 
     def open(self, failed: bool = False) -> None:
         """Let the queue go on. With ``failed`` the commands behind the gate end with an error. Twice is fine."""
+        cdef bint fails = failed  # which may run code that opens it
         cdef Call* call = self.call
-        cdef bint fails = failed
         cdef Ref[DeviceState] device
         if call == NULL or is_forked():
             return
@@ -327,6 +327,7 @@ cdef class Gate:
 
 cdef Gate submit_gate(object queue, QueueState* state):
     cdef Gate gate = Gate.__new__(Gate)
+    queue._check_open()  # in a forked child, whose lock of calls another thread of the parent may have had
     cdef Call* call = new_call(queue, state, None)
     hold(queue, state, call, "gate")
     gate.call = call  # first, so that the gate opens whatever Python code runs next

@@ -71,8 +71,12 @@ class Capture:
         queue = self.origin
         if queue is None:
             raise CaptureError("this capture has ended: call Queue.capture() for another one")
+        begins = False
         try:
             with lock:
+                if self.active:
+                    raise CaptureError(f"{queue!r} is captured already")
+                begins = True
                 self.thread = threading.get_ident()
                 queue._check_open()
                 if queue.is_null:
@@ -89,7 +93,8 @@ class Capture:
                 active.add(self)
                 self._join(queue, ())
         except BaseException:
-            self.abandon()
+            if begins:
+                self.abandon()
             raise
         return self.graph
 

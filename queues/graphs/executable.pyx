@@ -1838,7 +1838,7 @@ cdef class ExecutableGraph:
         cdef Status status
         _held = hold_buffers(works) if prepared.uses_changed else [
             (<Buffer> buffer).allocation.memory for buffer in prepared.buffers]
-        if prepared.version != version or self.version != version:
+        if self.closed or prepared.version != version or self.version != version:
             return False
         if prepared.users:  # which launch one by one what could be recorded by now
             return True
@@ -1896,7 +1896,10 @@ cdef class ExecutableGraph:
         cdef Prepared prepared = self.prepared
         if type(queue) is Queue and prepared is not None:
             on = queue
-            if prepared.changed and on.state.device.resident.closings.load() == prepared.sizes.closings:
+            if (
+                prepared.changed and on.state.slow_path == 0 and on.state.device == prepared.kept.state.get()
+                and on.state.device.resident.closings.load() == prepared.sizes.closings
+            ):
                 self.renew(prepared, tuple(self.works), self.version)
             status = self.launch_at_once(prepared, on.state)
             if status == 0:
@@ -2082,7 +2085,8 @@ cdef class ExecutableGraph:
         GraphUpdateError
             When the graphs differ in more than the work of their nodes. Nothing has changed then.
         InvalidArgumentError, ClosedError
-            As for `Graph.instantiate`. Nothing has changed then.
+            As for `Graph.instantiate`. Nothing has changed then. What the driver refuses, and that memory runs out, is
+            seen by the next launch.
         ArgumentTypeError
             For what is no graph.
         """

@@ -646,6 +646,7 @@ cdef class Step:
         cdef LaneOwner own = self.own  # another thread may close the step while the GIL is away
         cdef Guard guard
         joined, self.joined = self.joined, []
+        queues = [owner.queue for owner in joined]  # which then have none any more
         self.is_open = False
         open_steps.remove(self)
         open_step_count.fetch_sub(1)
@@ -658,9 +659,9 @@ cdef class Step:
                 guard.take(state.lock)
                 state.counts.steps += 1
                 guard.leave()
-        for owner in joined:
+        for owner, queue in zip(joined, queues):
             leave_lane(owner, failed)
-            (<Queue> owner.queue)._step = None
+            (<Queue> queue)._step = None
             if owner.lane.refused != 0:
                 refused = owner
         self.queue._step = None
@@ -679,7 +680,7 @@ cdef class Step:
         if failed_at < len(parameters):
             parameter = parameters[failed_at]
             what += f", argument {failed_at} ({parameter.type_name} {parameter.name})"
-        owner.queue._raise(status, what)
+        self.queue._raise(status, what)
 
     def _join(self, Queue queue, Queue producer, epoch: int | None) -> None:
         """Let a queue take part that waits for one that does, or for an event that was recorded there at this epoch."""

@@ -403,7 +403,10 @@ class Leaf(Size):
         if not isinstance(name, str):
             raise ArgumentTypeError(f"{type(self).__name__} needs the name of a parameter, not {type(name).__name__}")
         self.name = name
-        self._leaves = frozenset((self,))
+
+    def leaves(self) -> frozenset[Leaf]:
+        """Return itself."""
+        return frozenset((self,))
 
     def evaluate(self, known: Mapping[Size, int]) -> int:
         """Return its value, which `known` has."""

@@ -34,7 +34,7 @@ from forebay.core.plan cimport (
     POINTER, SPILLED, PackedBytes, PackedPointer, Parameter, Plan, Spill, Staging, check_types, delete_plan, new_plan,
     set_changed_arguments, usage_of
 )
-from forebay.core.process cimport check_memory
+from forebay.core.process cimport check_memory, is_forked
 from forebay.core.state cimport (
     BY_STEP, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, AnyQueue, Collecting, OpenStep,
     QueueState, begin_following, end_following, refusal, renew_resident_list
@@ -1036,15 +1036,20 @@ cdef bint has_staging(QueueState* state, Spill* spill, size_t nbytes) noexcept n
     return piece.capacity >= nbytes and piece.epoch <= completed_epoch(state.epochs)
 
 
-cdef Status choose_uploads(
-    QueueState* state, Plan* plan, const char* packed, const Clock* clock, bint* any_chosen
-) noexcept nogil:
+cdef inline bint is_staged(const Launch* launch, const Spill* spill, const PackedBytes* given) noexcept nogil:
+    """Return whether staging memory has these bytes from the last upload: those of a bound launch do not change."""
+    return launch.bound != NULL and spill.last != NULL and spill.nbytes == given.nbytes
+
+
+cdef Status choose_uploads(QueueState* state, Launch* launch, const Clock* clock, bint* any_chosen) noexcept nogil:
     """Mark the spill buffers that do not hold the given bytes. NO_ROOM when one is too small or in use. NOT_CREATED
     when the launch must wait, for the next launch may overwrite what is uploaded before that.
 
     This is decided once, because another thread may change the bytes meanwhile. Then it is unspecified which of them
     the kernel sees, but the upload still fits, and the uploaded bytes are the ones remembered.
     """
+    cdef Plan* plan = launch.plan
+    cdef const char* packed = launch.packed
     cdef const Parameter* parameter = plan.parameters.data()
     cdef const Parameter* end = parameter + plan.parameters.size()
     cdef Spill* spill = plan.spills.data()
@@ -1062,7 +1067,9 @@ cdef Status choose_uploads(
                 return WRONG_TYPE  # as `check_types` says of memory
             if is_uploaded(parameter, spill, given):
                 skipped += given.nbytes
-            elif spill.capacity < given.nbytes or not has_staging(state, spill, given.nbytes):
+            elif spill.capacity < given.nbytes or not (
+                is_staged(launch, spill, given) or has_staging(state, spill, given.nbytes)
+            ):
                 return NO_ROOM
             else:
                 spill.known = False
@@ -1092,8 +1099,8 @@ cdef Status upload_spills(QueueState* state, Launch* launch, const Clock* clock,
     cdef Staging* piece
     cdef Memory slot
     cdef size_t i
-    cdef bint any_chosen
-    cdef Status status = choose_uploads(state, plan, launch.packed, clock, &any_chosen)
+    cdef bint any_chosen, is_again
+    cdef Status status = choose_uploads(state, launch, clock, &any_chosen)
     if status == 0 and any_chosen:
         status = check_types(plan.parameters.data(), plan.parameters.size(), launch.packed, launch.failed_at)
     if status != 0 or not any_chosen:
@@ -1104,22 +1111,30 @@ cdef Status upload_spills(QueueState* state, Launch* launch, const Clock* clock,
         if given == NULL or spill.known:
             continue
         piece = &spill.staging.front()
-        if piece.used + given.nbytes > piece.capacity or piece.epoch <= completed_epoch(state.epochs):
-            piece.used = 0
         slot = piece.memory
-        slot.address += piece.used
-        memcpy(<void*> <uintptr_t> slot.address, given.data, given.nbytes)
+        is_again = is_staged(launch, spill, given)
+        if is_again:
+            slot.address = <uint64_t> <uintptr_t> spill.last
+        else:
+            if piece.used + given.nbytes > piece.capacity or piece.epoch <= completed_epoch(state.epochs):
+                piece.used = 0
+            slot.address += piece.used
+            memcpy(<void*> <uintptr_t> slot.address, given.data, given.nbytes)
         status = state.driver.copy(state.handle, &spill.device.memory, &slot, given.nbytes, waits, NULL)
         if status != 0:
             launch.failed_at[0] = <uint32_t> i
             return status
         commit(state, launch)
         waits = no_waits()
-        plan.epoch = piece.epoch = submitted_epoch(state.epochs)  # the launch may never come
+        plan.epoch = submitted_epoch(state.epochs)  # the launch may never come
+        state.counts.arg_bytes_set += given.nbytes
+        if is_again:
+            spill.known = True
+            continue
+        piece.epoch = plan.epoch
         piece.used += (given.nbytes + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
         spill.last = <const void*> <uintptr_t> slot.address
         spill.nbytes, spill.stamp, spill.known = given.nbytes, given.stamp, True
-        state.counts.arg_bytes_set += given.nbytes
         if piece.used + spill.capacity > piece.capacity:  # it is full
             piece.used = 0
             spill.staging.push_back(dereference(piece))
@@ -1175,7 +1190,8 @@ cdef int make_room_for(object queue, Launch* launch, const Parameter* parameter,
         spill = find_spill(state, launch, index)
         if spill != NULL and not is_uploaded(parameter, spill, given):
             capacity = nbytes if spill.capacity < nbytes else 0
-            piece.capacity = 0 if has_staging(state, spill, nbytes) else piece_size(spill, nbytes)
+            if not (is_staged(launch, spill, given) or has_staging(state, spill, nbytes)):
+                piece.capacity = piece_size(spill, nbytes)
         guard.leave()
     if capacity:
         capacity = 1 << (<object> capacity - 1).bit_length()
@@ -1314,6 +1330,7 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
     if kernel.scratch_sizes:
         raise NotSupportedError(
             f"kernel {kernel.name!r} has scratch, whose size is looked at in each launch: it cannot be bound")
+    collect_device(state.device)  # first what earlier ones have left
     bound.closings = state.device.resident.closings.load()
     grid, block = plain_extents(kernel, "grid", grid), plain_extents(kernel, "block", block)
     bound.geometry = read_geometry(kernel, grid, block)[0]
@@ -1439,7 +1456,7 @@ cdef class BoundLaunch:
         raise ArgumentTypeError("a BoundLaunch is made by Kernel.bind")
 
     def __dealloc__(self):
-        if self.plan != NULL:
+        if self.plan != NULL and not is_forked():
             retire_plan(self.state.get().device, self.plan)
 
     def __call__(self) -> None:

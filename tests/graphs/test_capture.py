@@ -237,3 +237,13 @@ def test_a_capture_that_begins_and_ends_while_others_launch(device, queue, step,
     thread.join()
     assert queue.stats.launches - before + captured == len(launched)
     device.finish()
+
+
+def test_a_capture_that_is_entered_again_goes_on(queue, step, x):
+    capture = queue.capture()
+    with capture as graph:
+        step(queue, x, 1)
+        with pytest.raises(fb.CaptureError, match="is captured already"):
+            capture.__enter__()
+        step(queue, x, 2)
+    assert len(graph.nodes) == 2

@@ -393,3 +393,16 @@ def test_a_mark_keeps_its_memory(queue, kernels, out):
     del mark
     queue.finish()
     grown.extend(bytes(100))
+
+
+def test_a_bound_launch_takes_its_bytes_from_one_place(device, queue, kernels, out, hold):
+    """However many are under way: they never change."""
+    go = bind_it(queue, kernels["bump"], out)
+    with mock.patch.object(device.driver, "stage", wraps=device.driver.stage) as stage:
+        gate = hold(queue)
+        for _ in range(300):
+            go()
+        gate.open()
+        queue.finish()
+    assert stage.call_count <= 1
+    assert device_data(out.get(queue=queue)[0]) == BUMPED

@@ -1,7 +1,9 @@
 """Scratch whose size depends on data: when the data is looked at again, and when it is not."""
 
+import copy
 import gc
 import itertools
+import pickle
 import threading
 import weakref
 from functools import partial
@@ -474,6 +476,13 @@ def test_debugging_names_kernel_and_scratch_that_overflow(device):
 
 
 # Bad input
+
+
+def test_a_size_is_copied_and_sent():
+    size = fb.MaxOver("a") * 4 + fb.Argument("n")
+    for same in (copy.deepcopy(size), pickle.loads(pickle.dumps(size))):
+        assert same.leaves() == size.leaves() == {fb.MaxOver("a"), fb.Argument("n")}
+        assert repr(same) == repr(size)
 
 
 VALUE, TYPE, CLOSED = (fb.InvalidArgumentError, ValueError), (fb.ArgumentTypeError, TypeError), fb.ClosedError
