@@ -1067,7 +1067,7 @@ cdef class Prepared:
     still use is in `kept`, which goes once everything submitted is done.
     """
 
-    cdef tuple works  # what it does, as a launch last saw it
+    cdef list works  # what it does, as a launch last saw it
     cdef Sizes sizes
     cdef uint64_t version  # of the executable that it is as; 0 while it is renewed, and when that has failed
     cdef bint changed  # some launches were, since their copies were chosen; then no thread launches it
@@ -1088,6 +1088,8 @@ cdef class Prepared:
     cdef dict scratch  # OwnedMemory by lane, kernel and index of the parameter; empty on a debugging device
     cdef list placed  # (lane, KernelWork) of what has scratch
     cdef vector[size_t] command_of  # by node: the index of its launch, or NO_LAUNCH
+    cdef vector[size_t] changed_nodes  # since the copies were chosen, each once
+    cdef vector[char] is_changed  # by node
     cdef vector[vector[uint32_t]] after  # by command: those that it comes after; empty where each follows the last
     cdef list guards  # of a debugging device
     cdef list functions
@@ -1633,22 +1635,24 @@ cdef bint change_launch(Prepared prepared, size_t node, Work before, Work work) 
     if memcmp(&launch.command.geometry.groups[0], &geometry.groups[0], 3 * sizeof(uint32_t)) != 0:
         launch.changed_at[count] = prepared.versions[at] = version
     launch.command.geometry = geometry[0]
+    if not prepared.is_changed[node]:
+        prepared.is_changed[node] = True
+        prepared.changed_nodes.push_back(node)
     prepared.changed = True
     prepared.uses_changed |= before.buffers is not work.buffers
     return True
 
 
-cdef Status set_launches(Prepared prepared) except? -1:
-    """Let the kernel objects of launches that are not recorded have their arguments: one of its own, if others that
-    share it differ.
+cdef Status set_launches(Prepared prepared, vector[size_t]& nodes) except? -1:
+    """Let the kernel objects of these launches, if they are not recorded, have their arguments: one of its own, if
+    others that share it differ.
     """
     cdef GraphCommand* launch
     cdef Status status = 0
     cdef uint32_t failed_at = 0
-    cdef size_t node
-    for node in range(prepared.command_of.size()):
-        if status != 0 or prepared.command_of[node] == NO_LAUNCH:
-            continue
+    for node in nodes:
+        if status != 0:
+            break
         launch = prepared.submission.commands[prepared.command_of[node]]
         if prepared.submission.steps[launch.step].run != NULL:
             continue
@@ -1754,7 +1758,7 @@ cdef class ExecutableGraph:
         ordered, shape = self.ordered, self.shape
         self._check_open()  # or there are no nodes any more
         _held = hold_buffers(works)
-        prepared.works, prepared.sizes, prepared.version = works, sizes, version
+        prepared.works, prepared.sizes, prepared.version = list(works), sizes, version
         if any([type(work) is MemoryWork for work in works]):
             prepared.lifetimes = Lifetimes(ordered, works, self.auto_free)
         collect_device(queue.device)
@@ -1773,6 +1777,8 @@ cdef class ExecutableGraph:
             submission.lanes.push_back((<Queue> lane).state.handle)
         prepared.recorder.driver, prepared.recorder.queue = driver, queue.handle
         prepared.command_of.resize(len(works), NO_LAUNCH)
+        prepared.is_changed.resize(len(works))
+        prepared.changed_nodes.reserve(len(works))
         make_scratch(prepared, self.device, segments, last)
         prepared.branches = branches
         ends, last_of = [], {}
@@ -1818,7 +1824,7 @@ cdef class ExecutableGraph:
         same = prepared.version == version and (sizes is prepared.sizes or has_room(prepared, sizes))
         prepared.repeats += prepared.one_by_one
         if same and (prepared.changed or prepared.repeats >= MOST_REPEATS):
-            same = self.renew(prepared, works, version)
+            same = self.renew(prepared, version)
         if same:
             _before, prepared.sizes = prepared.sizes, sizes
         else:
@@ -1831,23 +1837,31 @@ cdef class ExecutableGraph:
             sizes.closings = closings
         return prepared
 
-    cdef bint renew(self, Prepared prepared, tuple works, uint64_t version) except -1:
-        """Let launches do what has changed: what all works are at a version. False: they cannot; once it has failed,
-        what is prepared is never used again.
+    cdef bint renew(self, Prepared prepared, uint64_t version) except -1:
+        """Let launches do what has changed until a version. Takes the time of what has. False: they cannot; once it has
+        failed, what is prepared is never used again.
         """
         cdef Status status
-        _held = hold_buffers(works) if prepared.uses_changed else [
-            (<Buffer> buffer).allocation.memory for buffer in prepared.buffers]
+        cdef vector[size_t] nodes = prepared.changed_nodes
+        cdef size_t i
+        changed = [self.works[node] for node in nodes]
+        _held = [(<Buffer> buffer).allocation.memory for buffer in prepared.buffers]
+        if prepared.uses_changed:
+            _held += hold_buffers(changed)
+        _before = [prepared.works[node] for node in nodes], prepared.buffers
         if self.closed or prepared.version != version or self.version != version:
             return False
         if prepared.users:  # which launch one by one what could be recorded by now
             return True
-        _before = prepared.works, prepared.buffers
         prepared.version = 0
-        prepared.works, prepared.changed = works, False
+        for i in range(nodes.size()):
+            prepared.works[nodes[i]] = changed[i]
+            prepared.is_changed[nodes[i]] = False
+        prepared.changed_nodes.clear()
+        prepared.changed = False
         if prepared.uses_changed:
             note_uses(prepared)
-        status = set_launches(prepared)
+        status = set_launches(prepared, nodes)
         if status == 0:
             with nogil:
                 status = choose_copies(prepared)
@@ -1900,7 +1914,7 @@ cdef class ExecutableGraph:
                 prepared.changed and on.state.slow_path == 0 and on.state.device == prepared.kept.state.get()
                 and on.state.device.resident.closings.load() == prepared.sizes.closings
             ):
-                self.renew(prepared, tuple(self.works), self.version)
+                self.renew(prepared, self.version)
             status = self.launch_at_once(prepared, on.state)
             if status == 0:
                 return
@@ -1949,7 +1963,7 @@ cdef class ExecutableGraph:
                     continue
                 if is_checked(on.state) and prepared.version != version:
                     version, announced = prepared.version, None
-                    announced = self.announce_works(on, prepared.works)
+                    announced = self.announce_works(on, tuple(prepared.works))
                 if prepared.lifetimes is None:
                     submitted = self.submit_on(on, prepared, announced)
                 else:

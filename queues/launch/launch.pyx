@@ -1330,7 +1330,6 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
     if kernel.scratch_sizes:
         raise NotSupportedError(
             f"kernel {kernel.name!r} has scratch, whose size is looked at in each launch: it cannot be bound")
-    collect_device(state.device)  # first what earlier ones have left
     bound.closings = state.device.resident.closings.load()
     grid, block = plain_extents(kernel, "grid", grid), plain_extents(kernel, "block", block)
     bound.geometry = read_geometry(kernel, grid, block)[0]

@@ -10,8 +10,8 @@ from forebay import hip, hiprtc
 from forebay.hiprtc import clang
 from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.compiler import compile_hip
+from forebay.hiprtc.included import MOST
 from forebay.hiprtc.options import split_options
-from forebay.queues.kernels.program import MOST
 
 KERNEL = '\nextern "C" __global__ void k(int* x) { x[0] = 1; }\n'
 
