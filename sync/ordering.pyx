@@ -228,8 +228,8 @@ cdef void take_markers(QueueState* queue, Refs[Marker]& markers) noexcept nogil:
 
 
 cdef Status add_checkpoint(QueueState* queue, uint64_t apart) noexcept nogil:
-    """Mark what was submitted before the pending waits, if the last mark was so many commands before. The queue is
-    locked.
+    """Mark what was submitted before the pending waits, if the last mark was `apart` commands before, or more. The
+    queue is locked.
     """
     cdef Ref[Marker] marker
     cdef uint64_t epoch = submitted_epoch(queue.epochs) if queue.order.pending.empty() else queue.order.before_pending

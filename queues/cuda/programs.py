@@ -320,7 +320,7 @@ class _OpenCL:
         self.call("clGetDeviceIDs", self._platform, c_ulong(ALL_DEVICES), count, devices, None)
         for each in map(c_void_p, devices):
             domain, bus, slot = (self.number("clGetDeviceInfo", each, what) for what in (PCI_DOMAIN, PCI_BUS, PCI_SLOT))
-            # A slot has been seen as the device alone (580, H100), and is told to have the function in its lowest bits.
+            # The slot is the device alone on an H100 (580); by its documentation the lowest bits are the function.
             if (domain, bus) == pci[:2] and slot in (pci[2], pci[2] << 3):
                 return each
         raise NotInstalledError(f"OpenCL C is compiled by NVIDIA's OpenCL, which has no device at {pci} of the PCI bus")

@@ -1844,7 +1844,8 @@ cdef class ExecutableGraph:
         cdef Status status
         cdef vector[size_t] nodes = prepared.changed_nodes
         cdef size_t i
-        changed = [self.works[node] for node in nodes]
+        works = self.works  # the collector may close the graph
+        changed = [works[node] for node in nodes]
         _held = [(<Buffer> buffer).allocation.memory for buffer in prepared.buffers]
         if prepared.uses_changed:
             _held += hold_buffers(changed)

@@ -125,7 +125,7 @@ class _Lanes:
 
 
 def segments_of(dependencies: Sequence[Sequence[int]], acting: Sequence[bool], most: int = LANES) -> list[Segment]:
-    """Cut a graph into segments of at most so many lanes. Each comes after all the segments that it waits for.
+    """Cut a graph into segments, in a limited number of lanes. Each comes after all the segments that it waits for.
 
     Parameters
     ----------
