@@ -19,7 +19,7 @@ from cpython.buffer cimport PyBuffer_Release
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
-from libc.string cimport memcmp
+from libc.string cimport memcmp, memcpy
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
@@ -40,7 +40,7 @@ from forebay.core.vector_clock cimport (
 )
 from forebay.lifetimes.deferred cimport collect_device, reach_point, retire_after
 from forebay.queues.host_functions cimport Call, new_call, settle_call, submit_call
-from forebay.queues.kernels.kernel cimport Kernel
+from forebay.queues.kernels.kernel cimport MOST_PACKED, Kernel
 from forebay.queues.launch.launch cimport (
     HAS_ARRAYS, HAS_BYTES, BoundLaunch, Views, check_elements, create_plan, has_geometry, pack_arguments, plain_extents,
     read_geometry, release_views, spilled_bytes
@@ -91,6 +91,7 @@ if TYPE_CHECKING:
 cdef extern from "Python.h":
     ctypedef struct PyTupleObject:
         PyObject** ob_item
+    Py_ssize_t Py_REFCNT(PyObject* it)
 
 
 cdef class Work:
@@ -201,18 +202,11 @@ cdef class ListWork(Work):
         return self.kind if self.kind == "empty" else f"{self.kind} of {len(self.works)}"
 
 
-def make_kernel(device: Device, kernel: Kernel, grid: Grid, block: Grid, tuple arguments) -> KernelWork:
-    """Make the work of ``queue.launch(kernel, grid, block, *arguments)``. Raises the same errors as the launch.
+def make_kernel(device: Device, launched: Kernel, grid: Grid, block: Grid, tuple given) -> KernelWork:
+    """Make the work of ``queue.launch(launched, grid, block, *given)``. Raises the same errors as the launch.
 
     What the sizes of scratch are computed from is only noted: launches of the graph read it as it is then.
     """
-    return kernel_work(device, kernel, grid, block, arguments, None)
-
-
-cdef KernelWork kernel_work(
-    object device, object launched, object grid, object block, tuple given, KernelWork before
-):
-    """As `make_kernel`. `before`, or None, is the work of the node so far."""
     cdef KernelWork work
     cdef Kernel kernel
     cdef PyObject** arguments
@@ -224,9 +218,7 @@ cdef KernelWork kernel_work(
     kernel = launched
     if kernel.closed:
         raise ClosedError(f"kernel {kernel.name!r} is closed")
-    if before is not None and before.kernel is not kernel:
-        before = None
-    if before is None and kernel.device._context is not device._context:
+    if kernel.device._context is not device._context:
         raise InvalidArgumentError(
             f"kernel {kernel.name!r} belongs to {kernel.device.name}, the graph to {device.name}")
     if kernel.scratch_sizes:
@@ -256,7 +248,7 @@ cdef KernelWork kernel_work(
         work.measures = bool(work.measured)
         if not work.measures:
             sizes_of(kernel, work.scratch, work.scalars)  # which raises errors
-    note_arguments(work, given, before)
+    note_arguments(work, given)
     return work
 
 
@@ -277,7 +269,7 @@ def make_bound(BoundLaunch bound) -> KernelWork:
     work.packed = PyBytes_FromStringAndSize(bound.plan.values.data(), bound.plan.values.size())
     work.command.geometry = bound.geometry
     work.by_value = bound.by_value
-    note_arguments(work, bound.arguments, None)
+    note_arguments(work, bound.arguments)
     return work
 
 
@@ -292,18 +284,20 @@ cdef bint has_same_buffers(tuple given, tuple before):
     return True
 
 
-cdef void note_arguments(KernelWork work, tuple given, KernelWork before):
-    """Note the arguments, with copies of bytes by value, and which buffers they are: those of `before`, if any."""
+cdef void note_arguments(KernelWork work, tuple given):
+    """Note the arguments, with copies of bytes by value, and which buffers they are."""
     work.arguments, work.follows = given, work.kernel.follows
-    if before is not None and not (work.by_value or before.by_value) and has_same_buffers(given, before.arguments):
-        work.buffers, work.writes = before.buffers, before.writes
-        return
     if work.by_value:
         copies = dict(work.by_value)
         work.arguments = tuple([copies.get(i, argument) for i, argument in enumerate(given)])
-    work.buffers = tuple([argument for argument in work.arguments if type(argument) is Buffer])
-    written = [work.arguments[work.kernel.written[i]] for i in range(work.kernel.written.size())]
-    work.writes = tuple([argument for argument in written if type(argument) is Buffer])
+    work.buffers, work.writes = buffers_among(work.kernel, work.arguments)
+
+
+cdef tuple buffers_among(Kernel kernel, tuple arguments):
+    """Return the Buffers among the arguments of a launch, and those that it may write to."""
+    written = [arguments[kernel.written[i]] for i in range(kernel.written.size())]
+    return tuple([each for each in arguments if type(each) is Buffer]), tuple([
+        each for each in written if type(each) is Buffer])
 
 
 cdef int check_buffer(object device, Buffer buffer, str what) except -1:
@@ -833,12 +827,16 @@ cdef enum:
     OUT_OF_DATE = -100  # not submitted: a buffer was written to or closed after the launch looked at it
 
 
-cdef cppclass Launch(Command):
-    """A launch in progress. The queue is locked."""
+cdef cppclass Replay(Command):
+    """A launch that is one recording. The queue is locked."""
     Submission* submission
     # What the launch was decided from, and is looked at again: when sizes were read, and how many buffers were closed
     const Versions* versions
     uint64_t closings
+
+
+cdef cppclass Launch(Replay):
+    """A launch in progress."""
     vector[Call*] functions
     size_t called  # how many of these were submitted
     Waits waits  # the waits that the queue's next command carries
@@ -850,11 +848,29 @@ cdef cppclass Launch(Command):
     bint joined  # the queue waits for all of these
 
 
-cdef void init_launch(Launch& run, Submission* submission, Sizes sizes) noexcept:
-    init_command(&run, call_run)
-    run.at_once = run.joined = True
+cdef inline void init_replay(Replay* run, Submission* submission, Sizes sizes) noexcept:
+    run.at_once = True
     run.submission, run.versions, run.closings = submission, &sizes.versions, sizes.closings
-    run.called, run.start, run.touched = 0, NULL, 0
+
+
+cdef inline bint is_out_of_date(QueueState* queue, const Replay* run) noexcept nogil:
+    return not is_still(run.versions, queue.device) or queue.device.resident.closings.load() != run.closings
+
+
+cdef Status call_replay(QueueState* queue, Command* command, Waits waits) noexcept nogil:
+    """Submit a launch that is one recording."""
+    cdef Submission* submission = (<Replay*> command).submission
+    cdef const Step* step = &submission.steps[0]
+    cdef Status status
+    if is_out_of_date(queue, <Replay*> command):
+        return OUT_OF_DATE
+    status = queue.driver.replay(queue.handle, step.copy.recording, waits)
+    if status == 0:
+        advance_submitted(queue.epochs, step.room)
+        commit(queue, command)
+        queue.counts.graph_launches += 1
+        note_launch(queue, submission)
+    return status
 
 
 cdef Status submit_one(
@@ -1021,7 +1037,7 @@ cdef Status call_run(QueueState* queue, Command* command, Waits waits) noexcept 
     cdef size_t i
     cdef Status status = 0
     if (
-        not is_still(run.versions, queue.device) or queue.device.resident.closings.load() != run.closings
+        is_out_of_date(queue, run)
         # the caller makes room again: here it holds the graph's lock
         or may_stay_full(queue, room_of_launch(queue, submission, run.functions.size()))
     ):
@@ -1595,34 +1611,30 @@ cdef inline bint is_changeable(KernelWork work):
     return not (work.by_value or work.scratch or work.follows)
 
 
-cdef bint change_launch(Prepared prepared, size_t node, Work before, Work work) noexcept:
-    """Let the launch of a node be this one. False: it cannot. No thread launches what is prepared, and no Python code
-    runs here.
+cdef bint change_launch(
+    Prepared prepared, size_t node, Kernel kernel, const char* packed, const Geometry* geometry, bint replaced
+) noexcept:
+    """Let the launch of a node, of this kernel as before, have these arguments and this geometry. False: it cannot.
+
+    No thread launches what is prepared, and no Python code runs here. `replaced`: the node may use other buffers.
     """
     cdef size_t at = prepared.command_of[node]
-    cdef KernelWork wanted
     cdef GraphCommand* launch
     cdef Step* step
-    cdef const Parameter* parameter
-    cdef const Geometry* geometry
-    cdef const char* packed
+    cdef const Parameter* parameter = kernel.layout
     cdef char* values
     cdef uint64_t version
-    cdef uint32_t i, count
-    if at == NO_LAUNCH or type(work) is not KernelWork:
+    cdef uint32_t i, count = <uint32_t> kernel.count
+    if at == NO_LAUNCH:
         return False
-    wanted = <KernelWork> work
-    if (<KernelWork> before).kernel is not wanted.kernel or not is_changeable(wanted):
-        return False
-    launch, geometry = prepared.submission.commands[at], &wanted.command.geometry
-    parameter, count = wanted.kernel.layout, <uint32_t> wanted.kernel.count
-    values, packed = launch.values.data(), PyBytes_AS_STRING(wanted.packed)
+    launch = prepared.submission.commands[at]
+    values = launch.values.data()
     version = prepared.versions[at] + 1
     step = &prepared.submission.steps[launch.step]
     if step.run != NULL and (
         not step.run.changeable
         or memcmp(&launch.command.geometry.block[0], &geometry.block[0], 3 * sizeof(uint32_t)) != 0
-        or wanted.kernel.has_local and not has_same_local(parameter, count, values, packed)
+        or kernel.has_local and not has_same_local(parameter, count, values, packed)
     ):
         take_copies(prepared.dropped, step.run)  # it is recorded anew
         step.run.changeable = prepared.recorder.driver.change != NULL
@@ -1635,11 +1647,11 @@ cdef bint change_launch(Prepared prepared, size_t node, Work before, Work work) 
     if memcmp(&launch.command.geometry.groups[0], &geometry.groups[0], 3 * sizeof(uint32_t)) != 0:
         launch.changed_at[count] = prepared.versions[at] = version
     launch.command.geometry = geometry[0]
-    if not prepared.is_changed[node]:
+    if (replaced or step.run == NULL) and not prepared.is_changed[node]:
         prepared.is_changed[node] = True
         prepared.changed_nodes.push_back(node)
     prepared.changed = True
-    prepared.uses_changed |= before.buffers is not work.buffers
+    prepared.uses_changed |= replaced
     return True
 
 
@@ -1977,7 +1989,7 @@ cdef class ExecutableGraph:
         """Submit what the launch before did, keeping the GIL, where that is one recording, and nothing has to be
         gathered. NOT_NOW: nothing was done.
         """
-        cdef Launch run
+        cdef Replay run
         cdef Submission* submission = prepared.submission
         cdef Status status = NOT_NOW
         cdef Guard graph, queue
@@ -1995,7 +2007,8 @@ cdef class ExecutableGraph:
             and submitted_epoch(state.epochs) - completed_epoch(state.epochs) + submission.room
             < state.in_flight.room // 4
         ):
-            init_launch(run, submission, prepared.sizes)
+            init_command(&run, call_replay)
+            init_replay(&run, submission, prepared.sizes)
             status = submit_ready(state, &run)
             if status == 0:
                 self.last_queue = state.epochs.queue_id
@@ -2037,7 +2050,9 @@ cdef class ExecutableGraph:
             before = lifetimes.begin()
             for queue_id, epoch in lifetimes.freed_at:
                 points.push_back(Point(queue_id, epoch))
-        init_launch(run, submission, sizes)
+        init_command(&run, call_run)
+        init_replay(&run, submission, sizes)
+        run.joined, run.called, run.start, run.touched = True, 0, NULL, 0
         try:
             for function in functions:
                 run.functions.push_back(new_call(queue, queue.state, function))
@@ -2148,7 +2163,53 @@ cdef class ExecutableGraph:
             As for `Queue.launch`.
         """
         cdef Py_ssize_t at = self.place_of(node, "kernel")
-        self.put(at, kernel_work(self.device, kernel, grid, block, args, self.works[at]))
+        if not self.rewrite(at, kernel, grid, block, args):
+            self.put(at, make_kernel(self.device, kernel, grid, block, args))
+
+    cdef bint rewrite(self, Py_ssize_t at, object launched, object grid, object block, tuple given) except -1:
+        """Write other arguments into the work of a node, which only this graph has, and into what is prepared. False:
+        nothing was done, and the launch needs another work.
+        """
+        cdef Prepared prepared
+        cdef KernelWork work
+        cdef Kernel kernel
+        cdef Views views
+        cdef char packed[MOST_PACKED]
+        cdef bint replaced
+        if type(launched) is not Kernel:
+            return False
+        kernel = launched
+        if (
+            kernel.closed or kernel.packed_size > MOST_PACKED or kernel.scratch_sizes or kernel.follows
+            or self.measures or not has_geometry(kernel, grid, block)
+        ):
+            return False
+        pack_arguments(kernel, (<PyTupleObject*> given).ob_item, len(given), packed, &views)
+        if views.unusual:
+            release_views(&views)
+            return False
+        check_elements(kernel, packed)
+        work = self.works[at]
+        arguments = work.arguments
+        replaced = not has_same_buffers(given, arguments)
+        if replaced:
+            _buffers, others = (work.buffers, work.writes), buffers_among(kernel, given)
+        prepared = self.prepared  # and from here on no other code runs
+        if (
+            prepared is None or prepared.version != self.version or prepared.users or prepared.lifetimes is not None
+            or self.works[at] is not work or work.kernel is not kernel or not is_changeable(work)
+            or Py_REFCNT(<PyObject*> work) != 2 + (prepared.works[at] is work)  # other code has it, too
+            or not change_launch(prepared, at, kernel, packed, &kernel.geometry, replaced)
+        ):
+            return False
+        memcpy(PyBytes_AS_STRING(work.packed), packed, kernel.packed_size)
+        work.command.geometry = kernel.geometry
+        work.arguments = given  # the ones before go at the end, when any code may run
+        if replaced:
+            work.buffers, work.writes = others
+        self.version += 1
+        prepared.version = self.version
+        return True
 
     def set_copy(self, node: Node, dst: Buffer | HostBuffer, src: Buffer | HostBuffer) -> None:
         """Change what a copy node copies, from the next launch on (HIP, hipGraphExecMemcpyNodeSetParams1D).
@@ -2225,7 +2286,10 @@ cdef class ExecutableGraph:
         self.version += 1
         if (
             prepared.version == self.version - 1 and prepared.users == 0 and prepared.lifetimes is None
-            and change_launch(prepared, at, before, work)
+            and type(work) is KernelWork and (<KernelWork> before).kernel is (<KernelWork> work).kernel
+            and is_changeable(<KernelWork> work) and change_launch(
+                prepared, at, (<KernelWork> work).kernel, PyBytes_AS_STRING((<KernelWork> work).packed),
+                &work.command.geometry, True)
         ):
             prepared.version = self.version
 
