@@ -32,7 +32,7 @@ from forebay.lifetimes.deferred cimport (
 )
 from forebay.queues.host_functions cimport HostErrors, wait_for_openings
 from forebay.queues.kernels.kernel cimport new_kernel
-from forebay.queues.launch.scratch cimport GUARD
+from forebay.queues.launch.launch cimport GUARD
 from forebay.queues.memory.allocation cimport (
     Allocation, OpenAllocations, OwnedMemory, expose, hold_memory, new_allocation, own_memory, pinned_memory_of
 )

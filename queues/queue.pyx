@@ -27,9 +27,8 @@ from forebay.lifetimes.deferred cimport close_queue, collect_queue, retire_queue
 from forebay.queues.host_functions cimport submit_gate, submit_host_function
 from forebay.queues.kernels.kernel cimport Kernel, set_configure
 from forebay.queues.launch.launch cimport (
-    PyVectorcall_NARGS, bind, enable_vectorcall, launch, list_of, vectorcallfunc
+    PyVectorcall_NARGS, bind, enable_vectorcall, launch, launch_with_scratch, list_of, vectorcallfunc
 )
-from forebay.queues.launch.scratch cimport launch_with_scratch
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.pool cimport MemoryPool, free
 from forebay.queues.memory.transfers cimport copy, fill

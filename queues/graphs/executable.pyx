@@ -42,10 +42,9 @@ from forebay.lifetimes.deferred cimport collect_device, reach_point, retire_afte
 from forebay.queues.host_functions cimport Call, new_call, settle_call, submit_call
 from forebay.queues.kernels.kernel cimport MOST_PACKED, Kernel
 from forebay.queues.launch.launch cimport (
-    HAS_ARRAYS, HAS_BYTES, BoundLaunch, Views, check_elements, create_plan, has_geometry, pack_arguments, plain_extents,
-    read_geometry, release_views, spilled_bytes
+    GUARD, HAS_ARRAYS, HAS_BYTES, LARGE_SCRATCH, BoundLaunch, Views, check_count, check_elements, create_plan,
+    has_geometry, pack_arguments, plain_extents, read_geometry, read_leaves, reductions_of, release_views, spilled_bytes
 )
-from forebay.queues.launch.scratch cimport GUARD, LARGE, check_count, read_leaves, reductions_of
 from forebay.queues.memory.allocation cimport OwnedMemory, pointer_to
 from forebay.queues.memory.buffer cimport Buffer, add_use
 from forebay.queues.memory.transfers cimport copy_bytes, host_memory, host_memory_of, open_end
@@ -64,8 +63,7 @@ from forebay.core.errors import (
     ArgumentTypeError, ClosedError, GraphUpdateError, InvalidArgumentError, NotSupportedError
 )
 from forebay.queues.graphs.shape import BRANCHES, LANES, segments_of, serial_order
-from forebay.queues.launch.launch import null
-from forebay.queues.launch.scratch import check_guards, fill_guards, known_of, new_guard, sizes_of
+from forebay.queues.launch.launch import check_guards, fill_guards, known_of, new_guard, null, sizes_of
 from forebay.queues.memory.allocation import host_empty
 from forebay.queues.memory.pool import Unpooled
 from forebay.queues.memory.shapes import read_dtype, read_shape
@@ -1348,7 +1346,7 @@ cdef int make_scratch(Prepared prepared, object device, list segments, Prepared 
     for key, nbytes in needed.items() if not device.debug else ():
         memory = None if last is None else last.scratch.get(key)
         there = 0 if memory is None else memory.native.nbytes
-        if there < nbytes or there > LARGE and there // 4 > nbytes:
+        if there < nbytes or there > LARGE_SCRATCH and there // 4 > nbytes:
             # an eighth more, so that scratch that grows slowly is not allocated at every launch
             memory = device._lease_scratch(None, nbytes if memory is None else nbytes + nbytes // 8)
         prepared.scratch[key] = memory
@@ -1375,7 +1373,7 @@ cdef bint has_room(Prepared prepared, Sizes sizes):
             if pair[0] > pair[1]:
                 return False
             most[work.kernel, index] = tuple(map(max, pair, most.get((work.kernel, index), (0, 0))))
-    wastes = any([there > LARGE and there // 4 > needed for needed, there in most.values()])
+    wastes = any([there > LARGE_SCRATCH and there // 4 > needed for needed, there in most.values()])
     prepared.wasted = prepared.wasted + 1 if wastes else 0
     return prepared.wasted <= PATIENCE
 

@@ -53,6 +53,8 @@ cdef inline void enable_vectorcall(object probe, const vectorcallfunc* called):
 cdef enum:
     NO_ARGUMENT = 0xFFFFFFFF
     MOST_VIEWS = 16
+    GUARD = 4096  # bytes behind memory that a debugging device checks after each launch
+    LARGE_SCRATCH = 64 << 10  # bytes; less than that is never too much
 
 
 cdef enum:
@@ -113,12 +115,19 @@ cdef int launch_uncommon(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
     char* packed, Views* views, const Versions* versions, BoundLaunch bound, Status status, uint32_t failed_at
 ) except -1
+cdef list list_of(PyObject* const* arguments, Py_ssize_t count)
+# For kernels that are not `plain`.
+cdef int launch_with_scratch(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    Py_ssize_t count
+) except -1
 cdef int check_elements(Kernel kernel, const char* packed) except -1
+cdef int check_count(Kernel kernel, Py_ssize_t count) except -1
+cdef tuple read_leaves(Kernel kernel, tuple declared, PyObject* const* arguments)
+cdef list reductions_of(object queue, QueueState* state, list buffers)
 cdef list spilled_bytes(Kernel kernel, char* packed)
 cdef int refuse_kernel(object queue, Kernel kernel) except -1
 cdef Plan* create_plan(const Driver* driver, Kernel kernel, Epochs* queue) except NULL
-cdef int add_plan(object queue, QueueState* state, Kernel kernel) except -1
-cdef list list_of(PyObject* const* arguments, Py_ssize_t count)
 cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object grid, object block, tuple arguments)
 
 

@@ -14,8 +14,7 @@ from forebay.core.plan cimport LOCAL, POINTER, Parameter
 from forebay.hip.compiled.calls cimport front, read, succeed
 from forebay.hip.compiled.handles cimport Address, find_buffer, find_queue, is_null, pointer_class, queue_of
 from forebay.queues.kernels.kernel cimport Kernel
-from forebay.queues.launch.launch cimport launch
-from forebay.queues.launch.scratch cimport launch_with_scratch
+from forebay.queues.launch.launch cimport launch, launch_with_scratch
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.queue cimport Queue
 
