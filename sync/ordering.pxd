@@ -29,8 +29,6 @@ cdef Status note_gate_epoch(QueueState* queue) noexcept nogil  # of a command th
 cdef uint64_t first_gate_epoch(QueueState* queue) noexcept nogil
 cdef uint64_t marked_before(QueueState* queue, uint64_t held) noexcept nogil
 cdef Status carry_pending(QueueState* queue) noexcept nogil
-cdef Waits waits_of_pending(QueueState* queue, vector[void*]& events) noexcept nogil
-cdef void drop_pending(QueueState* queue) noexcept nogil
 
 
 cdef void begin_hold(DeviceState* device, bint calls) noexcept nogil  # by a gate, or a host function that it calls

@@ -4,9 +4,8 @@ in the .pyx.
 Grid, block and arguments are read before the lock is taken. Reading them may run Python code, which may close a Buffer
 that was checked, so the last check comes after all such code. Under the lock, the changed arguments are set, the driver
 is called, and the epoch advances. When nothing must be gathered and the driver cannot block, `launch_ready` does all
-that and keeps the GIL. It is inline, because function calls around it took a tenth of a launch. `launch_after_waits`
-does the same with waits of the program. Any other launch is a `Command`, which `submit` submits without the GIL. Once
-the plan exists, `launch_ready` allocates nothing and makes no event.
+that and keeps the GIL. It is inline, because function calls around it took a tenth of a launch. Any other launch is a
+`Command`, and keeps the GIL if it can. Once the plan exists, `launch_ready` allocates nothing and makes no event.
 """
 
 from cpython.object cimport PyObject, Py_TYPE
@@ -17,7 +16,7 @@ from libcpp.atomic cimport memory_order_relaxed, memory_order_release
 from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport NO_PLAN, Driver, Geometry, Status, Waits, no_waits
+from forebay.core.driver cimport NOT_NOW, Driver, Geometry, Status, Waits, no_waits
 from forebay.core.ownership cimport Ref
 from forebay.core.plan cimport Plan, set_changed_arguments
 from forebay.core.state cimport QueueState
@@ -99,9 +98,10 @@ cdef int pack_arguments(
     Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed, Views* views
 ) except -1
 cdef void release_views(Views* views)
-cdef Status launch_after_waits(
-    QueueState* state, uint64_t kernel_id, const Geometry* geometry, const char* packed, uint32_t* failed_at
-) noexcept nogil
+cdef Status launch_locked(
+    QueueState* state, Kernel kernel, const Geometry* geometry, char* packed, bint spilled, const Versions* versions,
+    uint32_t* failed_at
+) noexcept
 cdef bint offer_and_unlock(QueueState* state, Kernel kernel, const char* packed) noexcept
 cdef int launch_elsewhere(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
@@ -186,14 +186,14 @@ cdef inline void count_launch(QueueState* state, Plan* plan) noexcept nogil:
 cdef inline Status launch_ready(
     QueueState* state, uint64_t kernel_id, const Geometry* geometry, const char* packed, uint32_t* failed_at
 ) noexcept nogil:
-    """Submit a launch in the common case; return NO_PLAN in any other case. The queue is locked."""
+    """Submit a launch in the common case; NOT_NOW in any other case. The queue is locked."""
     cdef Plan* plan
     cdef Status status
     if not is_ready_to_launch(state):
-        return NO_PLAN
+        return NOT_NOW
     plan = find_plan(state, kernel_id)
     if plan == NULL:
-        return NO_PLAN
+        return NOT_NOW
     status = submit_launch(state, plan, geometry, packed, state.order.clock, no_waits(), failed_at)
     if status == 0:
         count_launch(state, plan)
@@ -208,7 +208,7 @@ cdef inline int launch(
     cdef char packed[MOST_PACKED]
     cdef const Geometry* geometry = &kernel.geometry
     cdef uint32_t failed_at = NO_ARGUMENT
-    cdef Status status = NO_PLAN
+    cdef Status status = NOT_NOW
     cdef Views views
     if kernel.state != state.device:
         refuse_kernel(queue, kernel)
@@ -218,8 +218,8 @@ cdef inline int launch(
     if not views.unusual:
         if state.lock.try_lock():
             status = launch_ready(state, kernel.id, geometry, packed, &failed_at)
-            if status == NO_PLAN and not state.order.pending.empty():
-                status = launch_after_waits(state, kernel.id, geometry, packed, &failed_at)
+            if status == NOT_NOW and not state.order.pending.empty():
+                status = launch_locked(state, kernel, geometry, packed, False, NULL, &failed_at)
             if status == 0:
                 state.lock.unlock()
                 return 0

@@ -55,8 +55,8 @@ from forebay.races.checker cimport Announcement, is_observed, settle
 from forebay.races.launches cimport announce_launch
 from forebay.sync.finish cimport order_after_uses
 from forebay.sync.ordering cimport (
-    Command, commit, drop_pending, gathers_nothing, init_command, is_ready_to_launch, moment_of, submit, submit_ready,
-    wait_for_creation, wait_for_marker, waits_of_pending
+    Command, commit, init_command, is_ready_to_launch, moment_of, submit, submit_ready, wait_for_creation,
+    wait_for_marker
 )
 
 from forebay.core.errors import (
@@ -160,38 +160,27 @@ cdef Status call_launch(QueueState* state, Command* command, Waits waits) noexce
     return status
 
 
-cdef Status launch_after_waits(
-    QueueState* state, uint64_t kernel_id, const Geometry* geometry, const char* packed, uint32_t* failed_at
-) noexcept nogil:
-    """Submit a launch with pending waits, which gathers none; NO_PLAN in any other case. The queue is locked."""
-    cdef Plan* plan = find_plan(state, kernel_id)
-    cdef vector[void*] events
-    cdef Status status
-    if plan == NULL or not gathers_nothing(state):
-        return NO_PLAN
-    status = submit_launch(
-        state, plan, geometry, packed, state.order.clock, waits_of_pending(state, events), failed_at)
-    if status == 0:
-        drop_pending(state)
-        count_launch(state, plan)
-    return status
+cdef Status launch_locked(
+    QueueState* state, Kernel kernel, const Geometry* geometry, char* packed, bint spilled, const Versions* versions,
+    uint32_t* failed_at
+) noexcept:
+    """Submit a launch that has no wait to gather, when the driver cannot block; NOT_NOW or NO_PLAN in any other case.
+    STALE when `versions`, NULL for launches that need none, does not hold any more. The queue is locked.
+    """
+    cdef Launch launch
+    init_launch(&launch, kernel.id, NULL, geometry, packed, spilled, kernel.follows, versions, failed_at)
+    return submit_ready(state, &launch)
 
 
 cdef Status launch_at_once(
     QueueState* state, Kernel kernel, const Geometry* geometry, char* packed, bint spilled, const Versions* versions,
     uint32_t* failed_at
 ) noexcept:
-    """Launch as the common launch does: no Python code has run since the arguments were checked, and the GIL is kept.
-    NO_PLAN in any other case; STALE when `versions`, NULL for launches that need none, does not hold any more.
-    """
-    cdef Launch launch
-    cdef Status status
+    """Take the lock if it is free and launch. No Python code has run since the arguments were checked."""
     cdef Guard guard
     if not guard.try_take(state.lock):
-        return NO_PLAN
-    init_launch(&launch, kernel.id, NULL, geometry, packed, spilled, kernel.follows, versions, failed_at)
-    status = submit_ready(state, &launch)
-    return NO_PLAN if status == NOT_NOW else status
+        return NOT_NOW
+    return launch_locked(state, kernel, geometry, packed, spilled, versions, failed_at)
 
 
 cdef int launch_uncommon(
@@ -227,9 +216,9 @@ cdef int launch_uncommon(
             answer = ask_step(state, kernel, &geometry, packed)
         if answer == COLLECTED:
             status = 0
-        elif versions == NULL and status == NO_PLAN and unusual & (RAN_PYTHON | HAS_MUCH) == RAN_PYTHON:
+        elif versions == NULL and status == NOT_NOW and unusual & (RAN_PYTHON | HAS_MUCH) == RAN_PYTHON:
             status = launch_at_once(state, kernel, &geometry, packed, spilled, NULL, &failed_at)
-        while status == NO_PLAN or status == NO_ROOM or status == NOT_CREATED:
+        while status in (NOT_NOW, NO_PLAN, NO_ROOM, NOT_CREATED):
             init_launch(
                 &launch, kernel.id, plan, &geometry, packed, spilled,
                 kernel.follows if bound is None else bound.follows, versions, &failed_at)
@@ -1404,13 +1393,13 @@ cdef int launch_bound(BoundLaunch bound, Status status) except -1:
         memcpy(packed, bound.packed.data(), bound.packed.size())
     return launch_uncommon(
         bound.queue, bound.state.get(), bound.kernel, None, None, (<PyTupleObject*> bound.arguments).ob_item, packed,
-        &views, NULL, bound, NOT_CREATED if status == NO_PLAN else status, NO_ARGUMENT)
+        &views, NULL, bound, NOT_CREATED if status == NOT_NOW else status, NO_ARGUMENT)
 
 
 cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t flags, PyObject* keywords):
     cdef QueueState* state = bound.state.get()
     cdef Plan* plan
-    cdef Status status = NO_PLAN
+    cdef Status status = NOT_NOW
     if PyVectorcall_NARGS(flags) or keywords != NULL:
         raise ArgumentTypeError("a bound launch takes no arguments: they were bound")
     if state.device.resident.closings.load(memory_order_relaxed) != bound.closings:
@@ -1433,7 +1422,7 @@ cdef object call_uncommon(BoundLaunch bound, PyObject* const* arguments, size_t 
     """Call a bound launch whose kernel follows pointers, or may write to bytes by value, which are uploaded before."""
     if PyVectorcall_NARGS(flags) or keywords != NULL:
         raise ArgumentTypeError("a bound launch takes no arguments: they were bound")
-    launch_bound(bound, NO_PLAN)
+    launch_bound(bound, NOT_NOW)
     return None
 
 
@@ -1611,7 +1600,7 @@ cdef int launch_with_scratch(
     while status == STALE:  # nothing was submitted: another thread has written to what a size is computed from
         read_geometry(kernel, grid, block)
         pack_arguments(kernel, all_arguments, kernel.count, packed, &views)
-        guards, status = None, NO_PLAN
+        guards, status = None, NOT_NOW
         try:
             check_elements(kernel, packed)
             if views.unusual & HAS_ARRAYS:
