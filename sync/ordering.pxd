@@ -28,6 +28,8 @@ cdef Status ask_queue(QueueState* queue, bint* done) noexcept nogil
 cdef Status note_gate_epoch(QueueState* queue) noexcept nogil  # of a command that holds the queue
 cdef uint64_t first_gate_epoch(QueueState* queue) noexcept nogil
 cdef uint64_t marked_before(QueueState* queue, uint64_t held) noexcept nogil
+cdef Waits waits_of_pending(QueueState* queue, vector[void*]& events) noexcept nogil
+cdef void drop_pending(QueueState* queue) noexcept nogil
 cdef Status carry_pending(QueueState* queue) noexcept nogil
 
 
