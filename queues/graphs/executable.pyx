@@ -1719,6 +1719,7 @@ cdef class ExecutableGraph:
     cdef list lanes  # Queues that only its launches use, beside the launch queue
     cdef tuple ordered  # the nodes it was made from
     cdef dict places  # of these, by node
+    cdef Py_ssize_t next_place  # of the node after the one that was changed last: mostly the next to be changed
     cdef list shape
     cdef bint auto_free
     cdef object handing_out  # a lock for a launch that hands out memory; reentrant: the collector may run a launch
@@ -2186,11 +2187,11 @@ cdef class ExecutableGraph:
         if views.unusual:
             release_views(&views)
             return False
-        check_elements(kernel, packed)
         work = self.works[at]
         arguments = work.arguments
-        replaced = not has_same_buffers(given, arguments)
+        replaced = work.kernel is not kernel or not has_same_buffers(given, arguments)
         if replaced:
+            check_elements(kernel, packed)
             _buffers, others = (work.buffers, work.writes), buffers_among(kernel, given)
         prepared = self.prepared  # and from here on no other code runs
         if (
@@ -2244,16 +2245,18 @@ cdef class ExecutableGraph:
 
     cdef Py_ssize_t place_of(self, object node, str kind) except -1:
         """Return which node this is; it is one of this kind."""
-        if self.closed:
+        cdef Py_ssize_t at = self.next_place
+        if at >= len(self.ordered) or self.ordered[at] is not node:
             self._check_open()
-        try:
-            at = self.places.get(node)
-        except TypeError:  # what has no hash is no node
-            at = None
-        if at is None:
-            raise InvalidArgumentError(f"set_{kind}: this is no node of the graph that this was made from")
-        if (<Work> self.works[<Py_ssize_t> at]).kind != kind:  # as that of the node
+            try:
+                at = self.places.get(node, -1)
+            except TypeError:  # what has no hash is no node
+                at = -1
+            if at < 0:
+                raise InvalidArgumentError(f"set_{kind}: this is no node of the graph that this was made from")
+        if (<Work> self.works[at]).kind != kind:  # as that of the node
             raise InvalidArgumentError(f"set_{kind}: {node!r} is no {kind} node")
+        self.next_place = at + 1
         return at
 
     cdef int put(self, Py_ssize_t at, Work work) except -1:
