@@ -102,10 +102,6 @@ cdef cppclass Plan:
     PyObject* snapshot  # the Snapshot of its scratch; owned, NULL before the first
 
 
-cdef Plan* new_plan(
-    const Driver* driver, void* kernel, uint64_t kernel_id, const Parameter* parameters, size_t count, size_t
-    packed_size, Epochs* queue
-) noexcept nogil
 cdef void delete_plan(Plan* plan) noexcept nogil
 # Plans of a queue whose work is done go to the next owner of its driver's queue
 cdef void forget_queue(Plan* plan) noexcept nogil
@@ -183,12 +179,3 @@ cdef inline bint has_same_local(
         ):
             return False
     return True
-
-
-cdef inline Change change_of(
-    const Parameter* parameter, const char* value, uint32_t command, uint32_t index
-) noexcept nogil:
-    """Return the change that gives an argument of a recorded launch this value. It is no local memory."""
-    if parameter.kind == POINTER:
-        return Change(CHANGED_POINTER, command, index, 0, &(<const PackedPointer*> value).memory)
-    return Change(CHANGED_VALUE, command, index, parameter.size, value)

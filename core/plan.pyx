@@ -3,31 +3,9 @@
 from cpython.ref cimport Py_XDECREF
 from libc.stdint cimport uint32_t, uint64_t
 
-from forebay.core.driver cimport NOT_CREATED, WRONG_TYPE, Driver, Status
-from forebay.core.vector_clock cimport Epochs
+from forebay.core.driver cimport NOT_CREATED, WRONG_TYPE, Status
 from forebay.core.process cimport is_forked
 from forebay.core.usage cimport Moment, Usage, is_created
-
-
-cdef Plan* new_plan(
-    const Driver* driver, void* kernel, uint64_t kernel_id, const Parameter* parameters, size_t count,
-    size_t packed_size, Epochs* queue
-) noexcept nogil:
-    cdef Plan* plan = new Plan()
-    cdef size_t i
-    plan.driver = driver
-    plan.kernel = kernel
-    plan.kernel_id = kernel_id
-    plan.queue = queue
-    plan.uses.resize(count)
-    plan.parameters.assign(parameters, parameters + count)
-    plan.values.resize(packed_size)
-    plan.known.resize(count)
-    plan.all_known = count == 0
-    for i in range(count):
-        plan.argument_bytes += parameters[i].size
-        plan.has_local |= parameters[i].kind == LOCAL
-    return plan
 
 
 cdef void delete_plan(Plan* plan) noexcept nogil:

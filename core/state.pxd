@@ -40,7 +40,6 @@ cdef cppclass Marker:
 cdef void forget_opened_bridges(DeviceState* device) noexcept nogil
 
 
-cdef void renew_marker(Marker* marker, uint64_t epoch, Clock* clock, void* event, int use) noexcept nogil
 cdef void note_done(Marker* marker) noexcept nogil
 cdef Answer poll_marker(Marker* marker) noexcept nogil
 
@@ -316,7 +315,6 @@ cdef Ref[QueueState] find_queue(DeviceState* device, uint64_t queue_id) noexcept
 cdef bint points_of_indirect_uses(DeviceState* device, bint unseen, vector[ClockEntry]& points) noexcept nogil
 cdef void registered_queues(DeviceState* device, Refs[QueueState]& into) noexcept nogil
 cdef void unregister(QueueState* queue) noexcept nogil
-cdef void busy_queues(DeviceState* device, uint64_t owner, Refs[QueueState]& into) noexcept nogil
 # Around the submission of what follows pointers; the queue is locked
 cdef void begin_following(QueueState* queue) noexcept nogil
 cdef Status renew_resident_list(DeviceState* device, Plan* plan) noexcept nogil

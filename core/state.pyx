@@ -15,7 +15,7 @@ from forebay.core.ownership cimport Guard, Ref, Refs
 from forebay.core.plan cimport Plan, delete_plan
 from forebay.core.process cimport is_forked
 from forebay.core.vector_clock cimport (
-    Clock, ClockEntry, Epochs, completed_epoch, is_empty, new_epochs, note_reached, submitted_epoch
+    Clock, ClockEntry, Epochs, completed_epoch, new_epochs, note_reached, submitted_epoch
 )
 
 from forebay.core.stats import Stats
@@ -43,19 +43,6 @@ cdef Ref[Marker] new_marker(
     marker.use = use if device.driver.scopes_matter else use | FOR_HOST
     marker.destroy = destroy_marker
     return Ref[Marker].adopt(marker)
-
-
-cdef void renew_marker(Marker* marker, uint64_t epoch, Clock* clock, void* event, int use) noexcept nogil:
-    """Make a marker that only the caller has that of a later epoch of its queue: as `new_marker`, without memory of its
-    own.
-    """
-    if marker.event != NULL:
-        marker.driver.destroy_event(marker.event)
-    marker.epoch = epoch
-    marker.clock = clock
-    marker.after.clear()
-    marker.event = event
-    marker.use = use if marker.driver.scopes_matter else use | FOR_HOST
 
 
 # In a forked process nothing that is counted is destroyed: what the driver has of it is the parent's.
@@ -212,19 +199,6 @@ cdef void registered_queues(DeviceState* device, Refs[QueueState]& into) noexcep
     into.reserve(device.registry.queues.size())
     for each in device.registry.queues:
         into.share(each.queue)
-
-
-cdef void busy_queues(DeviceState* device, uint64_t owner, Refs[QueueState]& into) noexcept nogil:
-    """Append the queues with work that is not known to be done, and the adopted ones. With an owner, its queues and the
-    null queue.
-    """
-    cdef Guard guard
-    guard.take(device.registry.lock)
-    for each in device.registry.queues:
-        if is_empty(each.epochs) and not (each.adopted and not is_closed(each.queue)):
-            continue
-        if owner == 0 or each.queue.owner == owner or each.queue.is_null:
-            into.share(each.queue)
 
 
 cdef Ref[QueueState] find_queue(DeviceState* device, uint64_t queue_id) noexcept nogil:

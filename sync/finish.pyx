@@ -15,7 +15,7 @@ from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, INTERRUPTED, NOT_YE
 from forebay.core.ownership cimport Guard, Ref, Refs
 from forebay.core.process cimport interrupted
 from forebay.core.state cimport (
-    DeviceState, Marker, QueueState, busy_queues, captures_under_way, closed_gates, find_queue, is_closed, note_done,
+    DeviceState, Marker, QueueState, captures_under_way, closed_gates, find_queue, is_closed, note_done,
     points_of_indirect_uses, poll_marker, refusal, registered_queues
 )
 from forebay.core.usage cimport Usage, points_of
@@ -26,8 +26,8 @@ from forebay.core.vector_clock cimport (
 from forebay.lifetimes.deferred cimport collect_device, collect_queue, collect_reached
 from forebay.races.checker cimport BLOCKING, is_checked, order_of, races, reach
 from forebay.sync.ordering cimport (
-    ask_queue, await_event, carry_pending, first_gate_epoch, marked_before, submit_waits,
-    take_marker, take_point, wait_for_point, wait_on_host
+    ask_queue, await_event, carry_pending, first_gate_epoch, submit_waits, take_marker, take_point, wait_for_point,
+    wait_on_host
 )
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, TimeoutError
@@ -211,6 +211,19 @@ cdef Status take_marker_of_each(Refs[QueueState]& queues, int use, Refs[Marker]&
             return status
         markers.push_back(move(marker))
     return 0
+
+
+cdef void busy_queues(DeviceState* device, uint64_t owner, Refs[QueueState]& into) noexcept nogil:
+    """Append the queues with work that is not known to be done, and the adopted ones. With an owner, its queues and the
+    null queue.
+    """
+    cdef Guard guard
+    guard.take(device.registry.lock)
+    for each in device.registry.queues:
+        if is_empty(each.epochs) and not (each.adopted and not is_closed(each.queue)):
+            continue
+        if owner == 0 or each.queue.owner == owner or each.queue.is_null:
+            into.share(each.queue)
 
 
 cdef Status queues_spoken_for(QueueState* queue, Refs[QueueState]& queues) noexcept nogil:
@@ -485,6 +498,18 @@ cdef Status wait_for_retired(DeviceState* device) noexcept nogil:
         status = synchronize(device, markers)
         write_printed(device)
     return status
+
+
+cdef uint64_t marked_before(QueueState* queue, uint64_t held) noexcept nogil:
+    """Return the last epoch before this hold that has a marker, or is known to be reached. The hold carries the waits
+    that were submitted since: a marker of these comes behind the hold. The queue is locked.
+    """
+    cdef uint64_t marked = completed_epoch(queue.epochs)
+    cdef size_t i
+    for i in range(queue.order.checkpoints.size()):
+        if queue.order.checkpoints[i].get().epoch < held:
+            marked = max(marked, queue.order.checkpoints[i].get().epoch)
+    return marked
 
 
 cdef uint64_t free_until(QueueState* queue) noexcept nogil:

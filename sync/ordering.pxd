@@ -27,7 +27,6 @@ cdef Status mark_alone(QueueState* queue, Ref[Marker]& marker) noexcept nogil
 cdef Status ask_queue(QueueState* queue, bint* done) noexcept nogil
 cdef Status note_gate_epoch(QueueState* queue) noexcept nogil  # of a command that holds the queue
 cdef uint64_t first_gate_epoch(QueueState* queue) noexcept nogil
-cdef uint64_t marked_before(QueueState* queue, uint64_t held) noexcept nogil
 cdef Waits waits_of_pending(QueueState* queue, vector[void*]& events) noexcept nogil
 cdef void drop_pending(QueueState* queue) noexcept nogil
 cdef Status carry_pending(QueueState* queue) noexcept nogil
@@ -85,11 +84,6 @@ cdef inline bint gathers_nothing(QueueState* queue) noexcept nogil:
         and not owes_null_wait(queue)
         and submitted_epoch(queue.epochs) - completed_epoch(queue.epochs) < queue.in_flight.room
     )
-
-
-cdef inline bint is_ready_to_launch(QueueState* queue) noexcept nogil:
-    """Return whether a launch carries no wait, and the driver cannot block. The queue is locked."""
-    return queue.order.pending.empty() and gathers_nothing(queue)
 
 
 cdef Status wait_for_creator(QueueState* queue, const ClockEntry& creation) noexcept nogil

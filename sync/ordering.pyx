@@ -17,9 +17,8 @@ from forebay.core.driver cimport (
 from forebay.core.ownership cimport Guard, Lock, Ref, Refs, retain
 from forebay.core.process cimport interrupted, is_memory_short, on_host_thread
 from forebay.core.state cimport (
-    UNLIMITED, DeviceState, Marker, QueueState, Quota, capacity_with, closed_gates, find_queue,
-    is_closed, new_marker, note_done, poll_marker, refusal, renew_marker, renew_room, room_with, states, states_lock,
-    submit_collected
+    UNLIMITED, DeviceState, Marker, QueueState, Quota, capacity_with, closed_gates, find_queue, is_closed, new_marker,
+    note_done, poll_marker, refusal, renew_room, room_with, states, states_lock, submit_collected
 )
 from forebay.core.usage cimport Moment, is_created
 from forebay.core.vector_clock cimport (
@@ -82,6 +81,19 @@ cdef Status carry_pending(QueueState* queue) noexcept nogil:
     if status == 0:
         drop_pending(queue)
     return status
+
+
+cdef void renew_marker(Marker* marker, uint64_t epoch, Clock* clock, void* event, int use) noexcept nogil:
+    """Make a marker that only the caller has that of a later epoch of its queue: as `new_marker`, without memory of its
+    own.
+    """
+    if marker.event != NULL:
+        marker.driver.destroy_event(marker.event)
+    marker.epoch = epoch
+    marker.clock = clock
+    marker.after.clear()
+    marker.event = event
+    marker.use = use if marker.driver.scopes_matter else use | FOR_HOST
 
 
 cdef inline void replace_marker(QueueState* queue, Ref[Marker]& marker, void* event, int use) noexcept nogil:
@@ -276,18 +288,6 @@ cdef uint64_t first_gate_epoch(QueueState* queue) noexcept nogil:  # the queue i
     while not queue.order.gate_epochs.empty() and queue.order.gate_epochs.front() <= completed_epoch(queue.epochs):
         queue.order.gate_epochs.pop_front()
     return 0 if queue.order.gate_epochs.empty() else queue.order.gate_epochs.front()
-
-
-cdef uint64_t marked_before(QueueState* queue, uint64_t held) noexcept nogil:
-    """Return the last epoch before this hold that has a marker, or is known to be reached. The hold carries the waits
-    that were submitted since: a marker of these comes behind the hold. The queue is locked.
-    """
-    cdef uint64_t marked = completed_epoch(queue.epochs)
-    cdef size_t i
-    for i in range(queue.order.checkpoints.size()):
-        if queue.order.checkpoints[i].get().epoch < held:
-            marked = max(marked, queue.order.checkpoints[i].get().epoch)
-    return marked
 
 
 cdef Status note_gate_epoch(QueueState* queue) noexcept nogil:

@@ -10,7 +10,7 @@ SHORT = (
     ("grid and block are those of before?", "has_geometry", "queues/launch/launch.pxd", "a"),
     ("arguments are packed: no lock is held", "pack_arguments", "queues/launch/launch.pyx", "a"),
     ("the queue's lock, if it is free", "try_lock", "core/ownership.hpp", "e"),
-    ("nothing to wait for? one comparison", "is_ready_to_launch", "sync/ordering.pxd", "c"),
+    ("nothing to wait for? one comparison", "is_ready_to_launch", "queues/launch/launch.pxd", "a"),
     ("the kernel object of this queue", "find_plan", "queues/launch/launch.pxd", "a"),
     ("what changed is set", "is_same_block", "queues/launch/launch.pxd", "a"),
     ("the driver's call", "launch", "core/driver.hpp", "d"),

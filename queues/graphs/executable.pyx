@@ -23,13 +23,11 @@ from libc.string cimport memcmp, memcpy
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    CHANGED_GROUPS, COPY_COMMAND, FILL_COMMAND, FOR_DEVICE, FOR_HOST, HOST_MEMORY, LAUNCH_COMMAND, NOT_NOW, Change,
-    Driver, Geometry, RecordedCommand, Status, Waits, no_waits
+    CHANGED_GROUPS, CHANGED_POINTER, CHANGED_VALUE, COPY_COMMAND, FILL_COMMAND, FOR_DEVICE, FOR_HOST, HOST_MEMORY,
+    LAUNCH_COMMAND, NOT_NOW, Change, Driver, Geometry, RecordedCommand, Status, Waits, no_waits
 )
 from forebay.core.ownership cimport Guard, Lock, Ref
-from forebay.core.plan cimport (
-    PackedPointer, Parameter, change_of, delete_plan, has_same_local, has_value, take_value
-)
+from forebay.core.plan cimport POINTER, PackedPointer, Parameter, delete_plan, has_same_local, has_value, take_value
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
     DeviceState, Marker, QueueState, begin_following, closed_gates, end_following, renew_resident_list
@@ -1211,6 +1209,15 @@ cdef inline uint32_t next_change(const Copy* copy, const uint64_t* versions, uin
         while command + 32 <= count and memcmp(&copy.versions[command], &versions[command], 32 * sizeof(uint64_t)) == 0:
             command += 32
     return command
+
+
+cdef inline Change change_of(
+    const Parameter* parameter, const char* value, uint32_t command, uint32_t index
+) noexcept nogil:
+    """Return the change that gives an argument of a recorded launch this value. It is no local memory."""
+    if parameter.kind == POINTER:
+        return Change(CHANGED_POINTER, command, index, 0, &(<const PackedPointer*> value).memory)
+    return Change(CHANGED_VALUE, command, index, parameter.size, value)
 
 
 cdef Status change(Recorder& recorder, Run* run, Copy* copy) noexcept nogil:

@@ -23,7 +23,7 @@ from forebay.core.state cimport QueueState
 from forebay.core.usage cimport Moment, Versions
 from forebay.core.vector_clock cimport Clock, Epochs
 from forebay.queues.kernels.kernel cimport MOST_PACKED, Kernel
-from forebay.sync.ordering cimport is_ready_to_launch, moment_of
+from forebay.sync.ordering cimport gathers_nothing, moment_of
 
 
 # PEP 590: an object that is called without a tuple made of its arguments first. Cython has no word for it.
@@ -151,6 +151,11 @@ cdef inline bint is_same_block(const char* known, const char* packed, size_t siz
         known += 16
         packed += 16
     return True
+
+
+cdef inline bint is_ready_to_launch(QueueState* queue) noexcept nogil:
+    """Return whether a launch carries no wait, and the driver cannot block. The queue is locked."""
+    return queue.order.pending.empty() and gathers_nothing(queue)
 
 
 cdef inline Status submit_launch(

@@ -33,7 +33,7 @@ from forebay.core.driver cimport (
 )
 from forebay.core.ownership cimport Guard, Ref
 from forebay.core.plan cimport (
-    POINTER, SPILLED, PackedBytes, PackedPointer, Parameter, Plan, Spill, Staging, check_types, delete_plan, new_plan,
+    LOCAL, POINTER, SPILLED, PackedBytes, PackedPointer, Parameter, Plan, Spill, Staging, check_types, delete_plan,
     set_changed_arguments, usage_of
 )
 from forebay.core.process cimport check_memory, is_forked
@@ -55,8 +55,7 @@ from forebay.races.checker cimport Announcement, is_observed, settle
 from forebay.races.launches cimport announce_launch
 from forebay.sync.finish cimport order_after_uses
 from forebay.sync.ordering cimport (
-    Command, commit, init_command, is_ready_to_launch, moment_of, submit, submit_ready, wait_for_creation,
-    wait_for_marker
+    Command, commit, init_command, moment_of, submit, submit_ready, wait_for_creation, wait_for_marker
 )
 
 from forebay.core.errors import (
@@ -308,6 +307,27 @@ cdef object raise_launch_error(object queue, Kernel kernel, Status status, uint3
         parameter = kernel.parameters[failed_at]
         what += f", argument {failed_at} ({parameter.type_name} {parameter.name})"
     queue._raise(status, what)
+
+
+cdef Plan* new_plan(
+    const Driver* driver, void* kernel, uint64_t kernel_id, const Parameter* parameters, size_t count,
+    size_t packed_size, Epochs* queue
+) noexcept nogil:
+    cdef Plan* plan = new Plan()
+    cdef size_t i
+    plan.driver = driver
+    plan.kernel = kernel
+    plan.kernel_id = kernel_id
+    plan.queue = queue
+    plan.uses.resize(count)
+    plan.parameters.assign(parameters, parameters + count)
+    plan.values.resize(packed_size)
+    plan.known.resize(count)
+    plan.all_known = count == 0
+    for i in range(count):
+        plan.argument_bytes += parameters[i].size
+        plan.has_local |= parameters[i].kind == LOCAL
+    return plan
 
 
 cdef Plan* create_plan(const Driver* driver, Kernel kernel, Epochs* queue) except NULL:

@@ -14,10 +14,10 @@ FUNCTION = re.compile(
     r"((?:    .*\n|\n)+)",
     re.M,
 )
-DERIVED = re.compile(r"^cdef cppclass (\w+)\(Command\)", re.M)
+DERIVED = re.compile(r"^cdef cppclass (\w+)\((\w+)\)", re.M)
 OTHERS = {
     "sync/ordering.pyx": "carry_pending take_marker mark_for_host",  # waits that count already; markers count none
-    "queues/launch/launch.pxd": "submit_launch",  # of `launch_ready`, `launch_after_waits` and `call_launch`
+    "queues/launch/launch.pxd": "submit_launch",  # of `launch_ready` and `call_launch`
     "queues/launch/launch.pyx": "call_bound",  # the common bound launch
     "queues/graphs/executable.pyx": "submit_one",  # of `call_run` and of steps
     "queues/graphs/step.pyx": "replay_run",  # launches that were counted when they were collected
@@ -30,7 +30,10 @@ def read_functions(sources):
     """Return (whether it takes a Command, body) of each function, by file and name."""
     found = {}
     for name, source in sources.items():
-        takes = re.compile(rf"\b({'|'.join(['Command', *DERIVED.findall(source)])})\* \w+")
+        commands = ["Command"]
+        for derived, base in DERIVED.findall(source):
+            commands += [derived] * (base in commands)
+        takes = re.compile(rf"\b({'|'.join(commands)})\* \w+")
         for each in FUNCTION.finditer(source):
             found[name, each[1]] = takes.search(each[2]) is not None, re.sub(NO_CODE, "", each[3])
     return found
