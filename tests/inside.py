@@ -147,26 +147,6 @@ def source_in_cpp(made, device, decided, typed):
     return made._source(device, Given(made.name, made._dialect, "", decided, *parts))
 
 
-def declared_by(library, source, names):
-    """Build OpenCL C by this library's table of functions; return (parameters by kernel, or None; the log)."""
-    from forebay.queues.cuda import programs
-
-    opencl = programs._load(library)
-    devices = (programs.c_void_p * 1)()
-    opencl.call("clGetDeviceIDs", opencl._platform, programs.c_ulong(0xFFFFFFFF), 1, devices, None)
-    context = opencl.call("clCreateContext", None, 1, devices, None, None)
-    build = programs._Build(opencl, context, programs.c_void_p(devices[0]))
-    with build.built(source, ["-cl-kernel-arg-info"]) as (program, failed):
-        return None if failed else build._declared(program, names), build._log(program, source)
-
-
-def compiler_context(library, pci):
-    """Return (context, device) of the OpenCL compiler of CUDA for a place of the PCI bus."""
-    from forebay.queues.cuda import programs
-
-    return programs._context(library, pci)
-
-
 def makes_context():
     """Return whether a thread makes such a context."""
     from forebay.queues.cuda import programs
@@ -246,19 +226,19 @@ def refusing_to_tell(option):
     """Have OpenCL's compiler refuse kernels without parameters where it is given this option."""
     import pyopencl as cl
 
-    from forebay.queues.opencl import programs
+    from forebay.queues.kernels.opencl_c import Compiler, names_in
 
-    build = programs.Builder._build
+    build = Compiler.build_program
 
     def refuse(self, program, *options):
         if option in options:
             source = program.get_info(cl.program_info.SOURCE)
             built = build(self, self._program(source))
-            if any(cl.Kernel(built, name).num_args == 0 for name in programs.names_in(built)):
+            if any(cl.Kernel(built, name).num_args == 0 for name in names_in(built)):
                 program = self._program(f"#error a kernel without parameters\n{source}")
         return build(self, program, *options)
 
-    with mock.patch.object(programs.Builder, "_build", refuse):
+    with mock.patch.object(Compiler, "build_program", refuse):
         yield
 
 

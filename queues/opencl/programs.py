@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import dataclasses
 import json
@@ -17,6 +16,7 @@ from forebay.core import errors
 from forebay.core.driver import BuiltProgram, DeviceInfo, DriverKernel
 from forebay.queues.kernels.build import BuildProcessError, CompilerEndedError, build_apart, readable
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
+from forebay.queues.kernels.opencl_c import Compiler, declared_by, names_in
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.memory.allocation import ForeignMemory
 from forebay.queues.opencl import operations
@@ -29,8 +29,6 @@ from forebay.spirv.intel_cpu.program import IntelCpuProgram, without_vectors
 from forebay.spirv.intel_cpu.runtime import INTEL_CPU, intel_cpu_runtime, shown_to_loader
 from forebay.spirv.intel_cpu.warps_made import options_for_warps, without_warps
 
-# Without this option a driver may drop the names and types of parameters.
-REPORT_PARAMETERS = "-cl-kernel-arg-info"
 LENGTH = struct.Struct("<Q")  # of the table of parameters
 
 Declared = dict[str, list[declarations.Declared]]
@@ -92,28 +90,6 @@ class OpenCLKernel(DriverKernel):
         return operations.retain_kernel(cl.Kernel(self.program, self.name))
 
 
-def declared_by(kernel: cl.Kernel, kernel_name: str) -> list[declarations.Declared]:
-    """The parameters as the driver reports them. Raises `NotSupportedError` if it does not."""
-    info, spaces = cl.kernel_arg_info, cl.kernel_arg_address_qualifier
-    asked = info.NAME, info.TYPE_NAME, info.ADDRESS_QUALIFIER, info.TYPE_QUALIFIER
-    ask: Any = kernel.get_arg_info  # each has another type
-    declared = []
-    for index in range(kernel.num_args):
-        try:
-            name, type_name, address, qualifiers = (ask(index, each) for each in asked)
-        except cl.RuntimeError as error:
-            raise errors.NotSupportedError(
-                f"kernel {kernel_name!r}: the driver does not report the types of its parameters ({error})"
-            ) from None
-        if address in (spaces.GLOBAL, spaces.CONSTANT):
-            read_only = address == spaces.CONSTANT or bool(qualifiers & cl.kernel_arg_type_qualifier.CONST)
-            declared.append(declarations.Declared(name, type_name, "pointer", 8, read_only))
-        else:
-            kind = "local" if address == spaces.LOCAL else "value"
-            declared.append(declarations.Declared(name, type_name, kind, 0))
-    return declared
-
-
 def redeclared(kernel: DriverKernel) -> list[declarations.Declared]:
     """The parameters with their sizes. With these the same kernel can be made without asking the driver."""
     return [
@@ -160,19 +136,16 @@ _hopeless: set[str] = set()
 """Keys of programs that ended the compiler's process without vectors, too: these are tried once from then on."""
 
 
-class Builder:
+class Builder(Compiler):
     """Builds one program, of OpenCL C or SPIR-V, in a context of this device only."""
 
     def __init__(self, context: cl.Context, info: DeviceInfo, source: str | bytes, options: tuple[str, ...]) -> None:
-        self._context = context
-        self._info = info
-        self._native: cl.Device = info.native
         self._source = source
         self._flat: set[str] = set()
         if isinstance(source, bytes) and info.platform == INTEL_CPU:
             self._source, self._flat = let_blocks_be_flat(let_threads_return(source))
             options = options_for_warps(source, options)
-        self._options = options
+        super().__init__(context, info, options)
 
     def build(self) -> BuiltProgram:
         """The kernels by name, and the variables. Raises as `DriverDevice.build`: for bytes that are not a whole SPIR-V
@@ -236,20 +209,12 @@ class Builder:
         return self._restored(entry)
 
     def _compiled(self, declared: Declared) -> tuple[cl.Program, BuiltProgram]:
-        program, reports = self._compile(self._source)
+        program, reports = self.compile(self._source)
         if not reports and isinstance(self._source, str):
-            declared = self._declared_elsewhere(program)
+            declared = self.declared_elsewhere(program, self._source)
         kernels = self._kernels_of(program, declared)
-        kernels.log = readable(self._said(program), self._source)  # what it said about a program that it built
+        kernels.log = readable(self.log_of(program), self._source)  # what it said about a program that it built
         return program, kernels
-
-    def _said(self, program: cl.Program) -> str:
-        """The driver's log."""
-        built: Any = program  # pyopencl's method has no types
-        try:
-            return str(built.get_build_info(self._native, cl.program_build_info.LOG))
-        except cl.Error:
-            return ""
 
     def _declared_in_source(self) -> Declared:
         if isinstance(self._source, str):
@@ -268,9 +233,9 @@ class Builder:
         """The kernels from the cache; None if this driver refuses them although its version matches."""
         try:
             if entry.binary:
-                program = self._build(cl.Program(self._context, [self._native], [entry.binary]))
+                program = self.build_program(cl.Program(self._context, [self._native], [entry.binary]))
             else:
-                program, _ = self._compile(self._source)
+                program, _ = self.compile(self._source)
             if set(names_in(program)) != set(entry.declared):
                 return None
             kernels = self._kernels_of(program, entry.declared, list(entry.declared))
@@ -306,54 +271,10 @@ class Builder:
             natives.accesses = partial(accesses_of, self._source)
         return natives
 
-    def _compile(self, source: str | bytes) -> tuple[cl.Program, bool]:
-        """The program, and whether the driver reports the parameters of its kernels.
-
-        NVIDIA's compiler (driver 580) refuses a kernel without parameters when it is asked to report them.
-        """
-        with contextlib.suppress(cl.Error):
-            return self._build(self._program(source), REPORT_PARAMETERS), True
-        program = None
-        try:
-            program = self._program(source)
-            return self._build(program), False
-        except cl.Error as error:
-            log = (self._said(program) if program else "").strip("\0 \n") or str(error)
-            log = readable(log, source) or log
-            raise errors.BuildError(f"the program does not build on {self._info.name}\n{log}", log=log) from None
-
-    def _program(self, source: str | bytes) -> cl.Program:
-        if isinstance(source, bytes):
-            return cl.Program(self._context, source)
-        # Through pyopencl's inner class: otherwise the outer one saves source that does not build on the disk.
-        return cl.Program(cl._cl._Program(self._context, source))
-
-    def _build(self, program: cl.Program, *options: str) -> cl.Program:
-        # Not by its `build`, which warns of whatever a compiler says: only filters of the whole process keep that back.
-        inner: Any = program
-        words, _ = inner._process_build_options(self._context, [*options, *self._options])
+    def build_program(self, program: cl.Program, *options: str) -> cl.Program:
+        """As `Compiler.build_program`, in turn."""
         with turn(self._info.platform, self._source):
-            inner._get_prg()._build(words, [self._native])
-        return program
-
-    def _declared_elsewhere(self, program: cl.Program) -> Declared:
-        """The parameters of a program that builds only without REPORT_PARAMETERS, because some kernels have none.
-
-        For each kernel without parameters a macro of its name adds one. The same source then builds.
-        """
-        kernels = {name: cl.Kernel(program, name) for name in names_in(program)}
-        without = [name for name, kernel in kernels.items() if kernel.num_args == 0]
-        if len(without) == len(kernels):
-            return {name: [] for name in kernels}
-        macros = "".join(f"#define {name}(_) {name}(int forebay_unused)\n" for name in without)
-        try:
-            reporting = self._build(self._program(f"{macros}{self._source!s}"), REPORT_PARAMETERS)
-        except cl.Error:
-            raise errors.NotSupportedError(
-                f"the driver of {self._info.name} does not report the parameters of this program's kernels"
-                + (f", some of which have none: give {', '.join(map(repr, without))} one" if without else "")
-            ) from None
-        return {name: [] if name in without else declared_by(cl.Kernel(reporting, name), name) for name in kernels}
+            return super().build_program(program, *options)
 
     def _binary_of(self, program: cl.Program) -> bytes:
         """The driver's binary; empty where keeping it costs more than it saves.
@@ -377,7 +298,7 @@ class Builder:
         attribute = f"__attribute__((reqd_work_group_size(sizeof({type_name}), 1, 1)))"
         probe = f"\nkernel {attribute} void forebay_size(int unused) {{ }}\n"
         try:
-            program, _ = self._compile(f"{self._source!s}{probe}")
+            program, _ = self.compile(f"{self._source!s}{probe}")
             kernel = cl.Kernel(program, "forebay_size")
         except (errors.BuildError, cl.Error) as error:
             raise errors.NotSupportedError(
@@ -390,15 +311,6 @@ class Builder:
 def takes_spirv(device: cl.Device) -> bool:
     """Whether a device takes SPIR-V."""
     return "cl_khr_il_program" in device.extensions or bool(getattr(device, "il_version", ""))
-
-
-def names_in(program: cl.Program) -> list[str]:
-    """The kernels of a program."""
-    try:
-        # NVIDIA's driver crashes if a program has no kernels and it is asked for their names
-        return [name for name in program.kernel_names.split(";") if name] if program.num_kernels else []
-    except cl.Error:  # Intel's CPU runtime fails for a program without kernels
-        return []
 
 
 # -- what the process for building does for an OpenCL device: see `build_apart`

@@ -11,6 +11,7 @@ import pytest
 
 import forebay as fb
 from forebay.queues.kernels.cache import BinaryCache
+from forebay.queues.kernels.opencl_c import REPORT_PARAMETERS
 from forebay.queues.opencl import discovery, programs
 from forebay.queues.opencl.programs import Builder, Entry
 from tests.helpers.device_data import device_data
@@ -71,7 +72,7 @@ def nothing_new(compiled=True):
             stack.enter_context(mock.patch.object(BinaryCache, "put")),
         ]
         if compiled:
-            calls.append(stack.enter_context(mock.patch.object(Builder, "_compile")))
+            calls.append(stack.enter_context(mock.patch.object(Builder, "compile")))
         yield
         assert [call.call_count for call in calls] == [0] * len(calls)
 
@@ -114,7 +115,7 @@ MADE(of_a_macro)
 @pytest.fixture
 def refuses_to_tell():
     """As NVIDIA's compiler (driver 580): if it shall tell parameters, it refuses a kernel that has none."""
-    with refusing_to_tell(programs.REPORT_PARAMETERS):
+    with refusing_to_tell(REPORT_PARAMETERS):
         yield
 
 

@@ -47,7 +47,7 @@ def compiled(info, source, options):
     try:
         kernels = read_kernels(source)
     except BuildError as error:
-        raise BuildError(f"the program does not build\n{error}", log=str(error)) from None
+        raise BuildError(f"the program does not build on {info.name}\n{error}", log=str(error)) from None
     declared = {
         name: [
             Declared(each.name, each.type_name, each.kind, each.nbytes, each.read_only) for each in kernel.parameters

@@ -1,20 +1,25 @@
 """What becomes of OpenCL C on CUDA. The PTX is what NVIDIA's OpenCL compiler (driver 580) makes for an H200."""
 
+import contextlib
 import os
 import re
+from dataclasses import replace
+from types import SimpleNamespace
 from unittest import mock
 
+import pyopencl as cl
 import pytest
 
 from forebay.core.driver import Language
-from forebay.core.errors import NotInstalledError, NotSupportedError
+from forebay.core.errors import BuildError, NotInstalledError, NotSupportedError
 from forebay.queues.cuda import programs
 from forebay.queues.cuda.driver import CONNECTIONS
 from forebay.queues.cuda.programs import OpenCLPtx, compile_opencl
 from forebay.queues.cuda.ptx import for_cuda
+from forebay.queues.kernels.opencl_c import REPORT_PARAMETERS
 from forebay.spirv.declarations import Declared
 from forebay.spirv.intel_cpu.runtime import intel_cpu_runtime
-from tests.inside import compiler_context, declared_by, makes_context
+from tests.inside import makes_context, refusing_to_tell
 
 pytestmark = pytest.mark.needs("no device of another driver than CUDA")
 
@@ -202,7 +207,7 @@ def test_an_image_of_opencl(info, tmp_path):
     ):
         for _ in range(2):
             image = programs.build_image(info, Language.OPENCL_C, source, ("-DN=1",))
-            compiler.assert_called_once_with(source, ("-DN=1",), (0, 1, 0))
+            compiler.assert_called_once_with(info, source, ("-DN=1",))
             (kernel,) = image.kernels
             assert [(each.name, each.kind, each.read_only) for each in kernel.parameters] == [
                 ("x", "pointer", False), ("l", "local", False), ("c", "pointer", True), ("where", "pointer", False),
@@ -226,49 +231,73 @@ def test_structures_have_the_size_of_ptx(info):
     ]  # fmt: skip
 
 
-def test_without_the_library():
-    with pytest.raises(NotInstalledError, match=r"libno-such\.so\.1 was not found: it comes with the driver"):
-        compile_opencl("kernel void k() {}", (), (0, 1, 0), "libno-such.so.1")
+@contextlib.contextmanager
+def compiled_by(library):
+    """Put another library in the place of NVIDIA's. Its first device is at any place of the PCI bus."""
+    with (
+        mock.patch.object(programs, "OPENCL_LIBRARY", library),
+        mock.patch.object(programs, "_device_at", lambda pci, platform: platform.get_devices()[0]),
+    ):
+        yield
 
 
-def test_the_table_of_functions():
-    """Of another driver, as an ICD every one has the same: a program is built and says what its parameters are."""
+def test_without_the_library(info):
+    words = r"libno-such\.so\.1 was not found: it comes with the driver"
+    with compiled_by("libno-such.so.1"), pytest.raises(NotInstalledError, match=words):
+        compile_opencl(info, "kernel void k() {}", ())
+
+
+@pytest.fixture
+def intel():
+    """The library of another driver: as an ICD every one is entered in the same way."""
     library = intel_cpu_runtime()
     if library is None:
         pytest.skip("Intel's CPU runtime is not installed")
+    return str(library)
+
+
+def test_the_compiler_says_what_the_parameters_are(info, intel):
     source = """
     typedef struct { char a; double b; } T;
     kernel void k(global float *x, const global int *y, constant char *c, local double4 *l, uint n, T t) { x[0] = n; }
     kernel void none() {}
     """
-    declared, _ = declared_by(str(library), source, ["k", "none"])
-    assert declared == {
-        "k": [
-            Declared("x", "float*", "pointer", 8), Declared("y", "int*", "pointer", 8, True),
-            Declared("c", "char*", "pointer", 8, True), Declared("l", "double4*", "local", 0),
-            Declared("n", "uint", "value", 0), Declared("t", "T", "value", 0),
-        ],
-        "none": [],
-    }  # fmt: skip
-    declared, log = declared_by(str(library), "kernel void k() {\n  no_such(1); }", ["k"])
-    assert declared is None
-    assert "no_such" in log
+    with compiled_by(intel):
+        made = compile_opencl(info, source, ())
+        assert made.declared == {
+            "k": [
+                Declared("x", "float*", "pointer", 8), Declared("y", "int*", "pointer", 8, True),
+                Declared("c", "char*", "pointer", 8, True), Declared("l", "double4*", "local", 0),
+                Declared("n", "uint", "value", 0), Declared("t", "T", "value", 0),
+            ],
+            "none": [],
+        }  # fmt: skip
+        assert made.ptx
+        with pytest.raises(BuildError, match=rf"does not build on {info.name}\n(?s:.*)no_such"):
+            compile_opencl(info, "kernel void k() {\n  no_such(1); }", ())
+
+
+def test_a_kernel_without_parameters_gets_one_where_it_refuses_to_report(info, intel):
+    source = "kernel void k(global float *x) { x[0] = 1; }\nkernel void none() {}"
+    with compiled_by(intel), refusing_to_tell(REPORT_PARAMETERS):
+        assert compile_opencl(info, source, ()).declared == {"k": [Declared("x", "float*", "pointer", 8)], "none": []}
 
 
 @pytest.mark.parametrize("before", ["32", None])
-def test_the_compilers_context_has_one_connection_and_the_environment_stays(before):
-    seen, library = [], mock.Mock(**{"device_at.return_value": 7})
+def test_the_compilers_context_has_one_connection_and_the_environment_stays(info, intel, before):
+    seen, made = [], cl.Context
 
-    def call(function, *arguments):
+    def make(devices):
         # Another thread that changed the environment meanwhile would restore what this one has set.
-        seen.append((function, os.environ[CONNECTIONS], makes_context()))
-        return len(seen)
+        seen.append((os.environ[CONNECTIONS], makes_context()))
+        return made(devices)
 
-    library.call = call
-    with mock.patch.dict(os.environ):
+    with mock.patch.dict(os.environ), compiled_by(intel), mock.patch.object(cl, "Context", make):
         os.environ.pop(CONNECTIONS, None)
         if before is not None:
             os.environ[CONNECTIONS] = before
-        assert [compiler_context(library, (0, 1, 0)) for _ in range(2)] == [(1, 7)] * 2
+        place = replace(info, native=SimpleNamespace(pci=(0, 2, before is None)))
+        for _ in range(2):
+            compile_opencl(place, "kernel void k(global int *x) {}", ())
         assert os.environ.get(CONNECTIONS) == before
-    assert seen == [("clCreateContext", "1", True)]
+    assert seen == [("1", True)]
