@@ -22,8 +22,8 @@ from forebay.core.errors import DriverError, Error, NotSupportedError, OutOfMemo
 
 __all__ = [
     "KINDS", "MOST_GROUPS", "PROBE", "Adopted", "AdoptedQueue", "AnyBuffer", "AnyDevice", "AnyGraph", "AnyQueue",
-    "BuiltProgram", "DeviceInfo", "DriverDevice", "DriverFolder", "DriverKernel", "DriverMemory", "Found", "Language",
-    "Limits", "Parameter", "be", "failed_call", "fill_table", "first_line", "numbered",
+    "BuiltProgram", "DeviceInfo", "DriverDevice", "DriverFolder", "DriverKernel", "DriverMemory", "Found",
+    "FunctionTable", "Language", "Limits", "Parameter", "be", "first_line", "numbered",
 ]  # fmt: skip
 
 if TYPE_CHECKING:  # for a type checker each kind is the class itself
@@ -154,6 +154,61 @@ class Parameter:
     alignment: int = 8  # in bytes, where arguments lie one after the other; 0 for a structure of which it is not known
 
 
+# -- what a driver calls
+
+
+class FunctionTable:
+    """The functions of a driver's library: the address of the table of `driver.hpp`, and their names by number.
+
+    ``name_of(code)`` is the name of an error code, also of one that an event's status gave. The codes in
+    `out_of_memory` say that memory ran out, and those in `lost` that the device is lost.
+    """
+
+    def __init__(
+        self,
+        address: int,
+        names: Sequence[str],
+        name_of: Callable[[int], str],
+        out_of_memory: Collection[int] = (),
+        lost: Collection[int] = (),
+    ) -> None:
+        self.address = address
+        self.names = names
+        self.name_of = name_of
+        self.out_of_memory = out_of_memory
+        self.lost = lost
+
+    def load(self, library: CDLL, where: str, advice: str, optional: Collection[str] = ()) -> None:
+        """Look the functions up in a library. A filled table is not filled again.
+
+        Functions in `optional` may be missing; they are NULL then. Raises `ImportError` when another one is missing,
+        with `where` and `advice` in the message. The table stays empty then.
+        """
+        import ctypes
+
+        entries = (ctypes.c_void_p * len(self.names)).from_address(self.address)
+        if entries[0] is not None:
+            return
+        found = {name: getattr(library, name, None) for name in self.names}
+        for name, function in found.items():
+            if function is None and name not in optional:
+                raise ImportError(f"{where} has no {name}: {advice}")
+        entries[:] = [each and ctypes.cast(each, ctypes.c_void_p).value for each in found.values()]
+
+    def explain(self, status: int) -> tuple[str, int, str]:
+        """Explain a `Status`: the function, its error code, and the name of that."""
+        code = (status & 0xFFFFFFFF ^ 1 << 31) - (1 << 31)  # 32 bits with a sign
+        return self.names[status >> 32], code, self.name_of(code)
+
+    def failed(self, status: int, what: str = "") -> Error:
+        """Return the error for a `Status`. The message ends with `what`."""
+        call, code, name = self.explain(status)
+        message = f"{call} failed: {name}" + (f" ({what})" if what else "")
+        if code in self.out_of_memory:
+            return OutOfMemoryError(message)
+        return DriverError(message, call=call, code=code, name=name)
+
+
 # -- what a driver makes
 
 
@@ -264,7 +319,7 @@ class DriverDevice(ABC):
     keeps_gil_below: int
     shared_room: int = 0  # where queues share a limit: how many more commands can be in flight, on all of them
     most_held: int | None = None  # queues that gates and host functions hold up while others get on; None: any number
-    call_names: tuple[str, ...]  # by their number in a `Status`; only where `explain` is not the device's own
+    functions: FunctionTable  # of the driver's library
     # What `build` takes. A program in another language is compiled for the first of these that its compiler makes.
     languages: tuple[Language, ...]
     priorities: tuple[int, ...] = (0,)  # that a queue can have, lower is more urgent; always with 0 among them
@@ -471,20 +526,7 @@ class DriverDevice(ABC):
         """Explain a `Status`: the driver's call, its error code, and the name of that. Raises `NotSupportedError` or
         `OutOfMemoryError` itself where that says more.
         """
-        code = (status & 0xFFFFFFFF ^ 1 << 31) - (1 << 31)  # 32 bits with a sign
-        return self.call_names[status >> 32], code, self.error_name(code)
-
-    @abstractmethod
-    def error_name(self, code: int) -> str:
-        """The name of an error code that an event's status gave."""
-
-    def is_lost(self, code: int) -> bool:
-        """Whether an error code says that the device is lost, so that none of its commands runs any more."""
-        return False
-
-    def is_out_of_memory(self, code: int) -> bool:
-        """Whether an error code says that memory ran out."""
-        return False
+        return self.functions.explain(status)
 
 
 # -- what the folder of each driver offers, and what the search for devices is in all of them
@@ -577,33 +619,3 @@ def numbered(devices: Iterable[DeviceInfo]) -> list[DeviceInfo]:
 def first_line(text: str) -> str:
     """Return the first line that is not blank: drivers begin their logs with blank lines."""
     return next((line.strip() for line in text.splitlines() if line.strip(" \t\0")), "")
-
-
-def failed_call(
-    status: int, calls: Sequence[str], name_of: Callable[[int], str], out_of_memory: Collection[int], what: str = ""
-) -> Error:
-    """Return the error for the `Status` of a call whose code is not negative. The message ends with `what`."""
-    call, code = calls[status >> 32], status & 0xFFFFFFFF
-    name = name_of(code)
-    message = f"{call} failed: {name}" + (f" ({what})" if what else "")
-    return OutOfMemoryError(message) if code in out_of_memory else DriverError(message, call=call, code=code, name=name)
-
-
-def fill_table(
-    table: int, names: Sequence[str], library: CDLL, optional: Collection[str], where: str, advice: str
-) -> None:
-    """Look the functions of a table of `driver.hpp` up in a library. A filled table is not filled again.
-
-    Functions in `optional` may be missing; they are NULL then. Raises `ImportError` when another one is missing, with
-    `where` and `advice` in the message. The table stays empty then.
-    """
-    import ctypes
-
-    entries = (ctypes.c_void_p * len(names)).from_address(table)
-    if entries[0] is not None:
-        return
-    found = {name: getattr(library, name, None) for name in names}
-    for name, function in found.items():
-        if function is None and name not in optional:
-            raise ImportError(f"{where} has no {name}: {advice}")
-    entries[:] = [each and ctypes.cast(each, ctypes.c_void_p).value for each in found.values()]

@@ -930,13 +930,13 @@ cdef class Device:
             raise OutOfMemoryError(f"the host has no memory left ({what}): nothing was submitted")
         call, code, name = self.driver.explain(status)
         message = f"{call} failed: {name} ({what})"
-        if self.driver.is_out_of_memory(code):
+        if code in self.driver.functions.out_of_memory:
             raise OutOfMemoryError(message)
         raise driver_error(self, message, call, code, name)
 
     def _raise_execution_error(self, code: int, what: str) -> None:
         """Raise the exception for a command that the driver took and that failed on the device."""
-        name = self.driver.error_name(code)
+        name = self.driver.functions.name_of(code)
         raise driver_error(self, f"a command failed on the device: {name} ({what})", "", code, name)
 
     def _wait_for_openings(self) -> None:
@@ -1062,7 +1062,7 @@ def refuse_commands(Device device) -> None:
 
 
 def driver_error(Device device, message: str, call: str, code: int, name: str) -> DriverError:
-    if not device.driver.is_lost(code):
+    if abs(code) not in device.driver.functions.lost:
         return DriverError(message, call=call, code=code, name=name)
     device._context.lose(message)
     if message != device._context.lost:

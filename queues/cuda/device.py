@@ -81,7 +81,7 @@ class CudaDevice(DriverDevice):
     most_held: int  # each occupies one of the hardware's connections; measured with 32 of them, see docs/cuda.md
     languages: tuple[Language, ...] = LANGUAGES
     table: int = operations.TABLE
-    call_names: tuple[str, ...] = operations.CALL_NAMES
+    functions = operations.FUNCTIONS
 
     def __init__(self, info: DeviceInfo) -> None:
         self.info = info
@@ -249,20 +249,6 @@ class CudaDevice(DriverDevice):
     def moves(self) -> BuiltProgram:
         """As `DriverDevice.moves`."""
         return BuiltProgram(self._moves, lambda name: None, "")
-
-    # -- errors
-
-    def error_name(self, code: int) -> str:
-        """The CUDA_ERROR_… name of an error code. Codes of commands come negated."""
-        return str(operations.error_name(abs(code)))
-
-    def is_lost(self, code: int) -> bool:
-        """Whether the code means that the context is of no more use: no command runs in it any more."""
-        return bool(operations.is_lost(abs(code)))
-
-    def is_out_of_memory(self, code: int) -> bool:
-        """Whether the code means that memory ran out."""
-        return code == 2
 
 
 def _described_memory(thing: Any) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:

@@ -21,7 +21,7 @@ from forebay.core.ownership cimport Ref
 from forebay.core.process cimport is_forked
 from forebay.queues.memory.allocation cimport ForeignMemory, NativeMemory
 
-from forebay.core.driver import failed_call, fill_table
+from forebay.core.driver import FunctionTable
 from forebay.core.errors import BuildError, InvalidArgumentError, OutOfMemoryError
 
 cdef enum:
@@ -71,7 +71,7 @@ cdef extern from "queues/cuda/operations.hpp" namespace "forebay_cuda" nogil:
         ENDED_REGISTRATIONS, ENDED_EXPORTS, ENDED_IMPORTS, ENDED_KINDS
 
     void rest(int microseconds) noexcept
-    bint _is_lost "forebay_cuda::is_lost"(uint32_t error) noexcept
+    bint is_lost(uint32_t error) noexcept
 
     cdef cppclass WithoutGates:
         bint begin() noexcept
@@ -118,9 +118,7 @@ cdef extern from "queues/cuda/operations.hpp" namespace "forebay_cuda" nogil:
     cdef cppclass CuKernel:
         CuKernel(void* function, Ref[CuModule] module, vector[size_t] sizes, vector[uint32_t] alignments) noexcept
 
-CALLS: int = <uintptr_t> &cuda
 TABLE: int = <uintptr_t> &table
-CALL_NAMES: tuple[str, ...] = tuple([(b"cu" + call_names[i]).decode() for i in range(N_CALLS)])
 
 
 # -- what blocks until no gate is closed
@@ -177,31 +175,29 @@ def load(library: ctypes.CDLL) -> None:
     """Fill the table from the driver's library. One call is enough. Raises `ImportError` if the driver is too old to
     have one of the functions.
     """
-    fill_table(CALLS, CALL_NAMES, library, (), "CUDA's driver",
-               "install a driver of CUDA 13.0 or newer (580)")
+    FUNCTIONS.load(library, "CUDA's driver", "install a driver of CUDA 13.0 or newer (580)")
 
 
-def error_name(code: int) -> str:
-    """The CUDA_ERROR_… name of a code; "error CODE" for one that the driver does not know."""
+def error_name(int code) -> str:
+    """The CUDA_ERROR_… name of a code; "error CODE" for one that the driver does not know. Codes of commands come
+    negated.
+    """
     cdef const char* name = NULL
+    code = abs(code)
     if (<void**> &cuda)[0] == NULL or cuda.GetErrorName(<uint32_t> code, &name) != 0 or name == NULL:
         return f"error {code}"
     return name.decode()
 
 
-def is_lost(uint32_t error) -> bool:
-    """Whether an error says that the context is of no more use: all its commands are over."""
-    return _is_lost(error)
-
-
-cdef object failed(Status status, str what=""):
-    return failed_call(status, CALL_NAMES, error_name, (OUT_OF_MEMORY,), what)
+FUNCTIONS: FunctionTable = FunctionTable(
+    <uintptr_t> &cuda, tuple([(b"cu" + call_names[i]).decode() for i in range(N_CALLS)]), error_name,
+    (OUT_OF_MEMORY,), frozenset([code for code in range(1000) if is_lost(code)]))
 
 
 cdef int check(Status status, str what) except -1:
     """Raise for a failed call."""
     if status != 0:
-        raise failed(status, what)
+        raise FUNCTIONS.failed(status, what)
     return 0
 
 
@@ -331,7 +327,7 @@ cdef class CuProgram:
         with nogil:
             status = load_module(of, text, log_at, &handle)
         if status != 0:
-            error = failed(status)
+            error = FUNCTIONS.failed(status)
             if isinstance(error, OutOfMemoryError):
                 raise error
             log = bytes(errors).split(b"\0")[0].decode(errors="replace").strip() or error.name
@@ -572,7 +568,7 @@ cdef int check_opened(Status status, str what) except -1:
     """Raise for a handle that opens nothing."""
     if status == 0 or <uint32_t> status == OUT_OF_MEMORY:
         return check(status, f"{what} of another process")
-    error = failed(status)
+    error = FUNCTIONS.failed(status)
     if error.code == OWN_PROCESS:
         raise InvalidArgumentError(f"this handle is of {what} of this process, which only others can open ({error})")
     raise InvalidArgumentError(

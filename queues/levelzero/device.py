@@ -31,7 +31,6 @@ READS_KEYS, RECEIVER, NO_HARDWARE = "NEOReadDebugKeys", "SetCommandStreamReceive
 PRIORITIES = {-1: 2, 0: 0, 1: 1}
 
 COMPUTE = 1 << 0  # of the flags of a queue group
-DEVICE_LOST = 0x70000001
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ class LevelZeroDevice(DriverDevice):
     """A `DriverDevice` for one Level Zero device. Its context handle is a ZeDevice."""
 
     table: int = operations.TABLE
-    call_names: tuple[str, ...] = operations.CALL_NAMES
+    functions = operations.FUNCTIONS
     has_addresses = True
     timing_is_free = True  # only the timed events themselves are different
     takes_pageable = False
@@ -156,17 +155,3 @@ class LevelZeroDevice(DriverDevice):
             lambda name: module.variable(name) if name in variables else None,
             accesses=partial(accesses_of, code),
         )
-
-    # -- errors
-
-    def error_name(self, code: int) -> str:
-        """The ZE_RESULT_… name of an error code. Codes of commands come negated."""
-        return str(operations.result_name(abs(code)))
-
-    def is_lost(self, code: int) -> bool:
-        """Whether the code means that the device is lost."""
-        return abs(code) == DEVICE_LOST
-
-    def is_out_of_memory(self, code: int) -> bool:
-        """Whether the code means that memory ran out."""
-        return code in operations.OUT_OF_MEMORY

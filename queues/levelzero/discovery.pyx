@@ -16,7 +16,7 @@ from forebay.core.driver cimport Status
 from forebay.core.driver import DeviceInfo, Found, Limits, first_line, numbered
 from forebay.core.errors import BuildError, Error
 from forebay.queues.levelzero.device import COMPUTE, ZeNative
-from forebay.queues.levelzero.operations import CALLS, GET_DRIVER, DeviceHandle, ZeProgram, check
+from forebay.queues.levelzero.operations import FUNCTIONS, GET_DRIVER, DeviceHandle, ZeProgram, check
 from forebay.spirv import opcodes as op
 from forebay.spirv.module import make, words_of
 
@@ -77,7 +77,7 @@ cdef enum:
     IN_ORDER = 1 << 1  # of those of an immediate list
     TIMER_IN_CYCLES = 0x00020006  # the type of newer properties of a device, whose timer is not rounded to nanoseconds
 
-cdef Calls* ze = <Calls*> <uintptr_t> CALLS
+cdef Calls* ze = <Calls*> <uintptr_t> FUNCTIONS.address
 
 # These belong to the driver, not to the loader.
 ctypedef ze_result_t (*GetPriorityLevels)(void* device, int32_t* lowest, int32_t* highest) noexcept nogil

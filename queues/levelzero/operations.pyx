@@ -14,7 +14,7 @@ from forebay.core.ownership cimport Ref
 from forebay.core.process cimport is_forked
 from forebay.queues.memory.allocation cimport ForeignMemory, NativeMemory
 
-from forebay.core.driver import failed_call, fill_table
+from forebay.core.driver import FunctionTable
 from forebay.core.errors import BuildError, NotSupportedError, OutOfMemoryError
 
 cdef enum:
@@ -67,6 +67,9 @@ cdef extern from "queues/levelzero/operations.hpp" namespace "forebay_ze" nogil:
     Driver table
     double _ticks_between "forebay_ze::ticks_between"(uint64_t first, uint64_t second, uint64_t mask)
 
+    cdef enum:
+        DEVICE_LOST
+
     cdef enum EventKind:
         DEVICE_EVENT
 
@@ -112,10 +115,6 @@ GET_DRIVER = (
     "for an Intel GPU, install the loader and the driver: apt install libze1 libze-intel-gpu1 (Debian, Ubuntu), or "
     "elsewhere the packages level-zero and intel-compute-runtime"
 )
-OUT_OF_MEMORY = (0x70000002, 0x70000003, 0x78000009)  # host memory, device memory, unsupported size
-
-CALLS: int = <uintptr_t> &ze
-CALL_NAMES: tuple[str, ...] = tuple([(b"ze" + call_names[i]).decode() for i in range(N_CALLS)])
 
 # Newer than forebay requires. Without them forebay uses something else, or raises an error when they are needed.
 _NEWER = {
@@ -159,20 +158,27 @@ def load() -> None:
         library = ctypes.CDLL(LIBRARY)
     except OSError as error:
         raise NotSupportedError(f"no Level Zero loader ({error}): {GET_DRIVER}") from None
-    fill_table(CALLS, CALL_NAMES, library, _NEWER, "the Level Zero loader",
-               "upgrade it (Debian, Ubuntu: libze1)")
+    FUNCTIONS.load(library, "the Level Zero loader", "upgrade it (Debian, Ubuntu: libze1)", _NEWER)
 
 
 def result_name(code: int) -> str:
-    """The specification's name of a result, signed or unsigned; "error 0x…" for a number that it does not have."""
-    code &= 0xFFFFFFFF
+    """The specification's name of a result; "error 0x…" for a number that it does not have. Those of commands come
+    negated.
+    """
+    code = abs(code)
     return RESULT_NAMES.get(code, f"error {code:#x}")
+
+
+FUNCTIONS: FunctionTable = FunctionTable(
+    <uintptr_t> &ze, tuple([(b"ze" + call_names[i]).decode() for i in range(N_CALLS)]), result_name,
+    (0x70000002, 0x70000003, 0x78000009),  # host memory, device memory, unsupported size
+    (DEVICE_LOST,))
 
 
 cpdef int check(Status status, str what="") except -1:
     """Raise for a failed call. The message ends with `what`."""
     if status != 0:
-        raise failed_call(status, CALL_NAMES, result_name, OUT_OF_MEMORY, what)
+        raise FUNCTIONS.failed(status, what)
     return 0
 
 
@@ -268,7 +274,7 @@ cdef class ZeProgram:
             self.module = Ref[ZeModule].adopt(new ZeModule(device.device, handle))
         text = read_log(log)
         if status != 0:
-            error = failed_call(status, CALL_NAMES, result_name, OUT_OF_MEMORY)
+            error = FUNCTIONS.failed(status)
             raise error if isinstance(error, OutOfMemoryError) else BuildError(f"{error}\n{text}", log=text)
 
     def __dealloc__(self):

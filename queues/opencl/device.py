@@ -23,7 +23,6 @@ CL_QUEUE_PRIORITY_KHR = 0x1096
 
 # A queue surely takes this many commands before an enqueue blocks. NVIDIA's driver takes 1021 behind a running kernel
 # (H100, driver 580); CPU runtimes keep a list of any length (100,000 behind a gate, measured on Intel's and PoCL).
-DEVICE_NOT_AVAILABLE = -2
 NEVER_BLOCKS = 2**63
 KEEPS_GIL_BELOW = 256
 
@@ -269,7 +268,7 @@ class OpenCLDevice(DriverDevice):
     timing_is_free = False
     takes_pageable = True
     table: int = operations.TABLE
-    call_names: tuple[str, ...] = operations.CALL_NAMES
+    functions = operations.FUNCTIONS
 
     # -- programs
 
@@ -286,19 +285,3 @@ class OpenCLDevice(DriverDevice):
     def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> BuiltProgram:
         """As `DriverDevice.build`."""
         return Builder(self.context, self.info, source, options).build()
-
-    # -- errors
-
-    def error_name(self, code: int) -> str:
-        """The CL_… name of an OpenCL error code."""
-        status_code: Any = cl.status_code
-        name = status_code.to_string(code, default_format="%d")
-        return f"CL_{name}" if not name.lstrip("-").isdigit() else f"error {code}"
-
-    def is_lost(self, code: int) -> bool:
-        """Whether a device that was found is not available any more (OpenCL 3.0, 4.4, CL_DEVICE_NOT_AVAILABLE)."""
-        return code == DEVICE_NOT_AVAILABLE
-
-    def is_out_of_memory(self, code: int) -> bool:
-        """Whether the code means that memory ran out."""
-        return code in (-4, -5, -6)

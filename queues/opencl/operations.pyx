@@ -17,7 +17,7 @@ from forebay.core.process cimport is_forked
 from forebay.queues.memory.allocation cimport ForeignMemory, NativeMemory
 from forebay.sync.ordering cimport wait_watched
 
-from forebay.core.driver import fill_table
+from forebay.core.driver import FunctionTable
 from forebay.core.errors import DriverError, OutOfMemoryError
 
 ctypedef int32_t cl_int
@@ -45,16 +45,25 @@ cdef extern from "queues/opencl/operations.hpp" namespace "forebay_cl" nogil:
     void _remove_fill_program "forebay_cl::remove_fill_program"(void* context, void* program) noexcept
 
 
-CALLS: int = <uintptr_t> &cl
 TABLE: int = <uintptr_t> &table
 RESHAPE: int = <uintptr_t> flatten
 FILL_SOURCE: str = _FILL_SOURCE.decode()
-CALL_NAMES: tuple[str, ...] = tuple([(b"cl" + call_names[i]).decode() for i in range(N_CALLS)])
 
 _SVM = {
     "clEnqueueSVMMemcpy", "clEnqueueSVMMemFill", "clSetKernelArgSVMPointer", "clSetKernelExecInfo", "clSVMAlloc",
     "clSVMFree",
 }
+
+
+def error_name(code: int) -> str:
+    """The CL_… name of an OpenCL error code."""
+    name = pyopencl.status_code.to_string(code, default_format="%d")
+    return f"CL_{name}" if not name.lstrip("-").isdigit() else f"error {code}"
+
+
+FUNCTIONS: FunctionTable = FunctionTable(
+    <uintptr_t> &cl, tuple([(b"cl" + call_names[i]).decode() for i in range(N_CALLS)]), error_name, (-4, -5, -6),
+    (2,))  # CL_DEVICE_NOT_AVAILABLE: a device that was found is not available any more (OpenCL 3.0, 4.4)
 
 
 def load() -> None:
@@ -64,8 +73,7 @@ def load() -> None:
     pyopencl's objects, wherever it came from. Raises `ImportError` if that is too old to have one of the functions; the
     SVM functions may be missing.
     """
-    fill_table(CALLS, CALL_NAMES, ctypes.CDLL(pyopencl._cl.__file__), _SVM, "the OpenCL loader",
-               "forebay needs OpenCL 1.2 or newer")
+    FUNCTIONS.load(ctypes.CDLL(pyopencl._cl.__file__), "the OpenCL loader", "forebay needs OpenCL 1.2 or newer", _SVM)
 
 
 def add_fill_program(uintptr_t context, uintptr_t program) -> None:
@@ -101,8 +109,7 @@ def probe_argument_size(kernel: pyopencl.Kernel, index: int, limit: int) -> int:
 cdef int check(Status status) except -1:
     """Raise for a failed call. A reference that was not taken must not be given back later."""
     if status != 0:
-        call, error = CALL_NAMES[status >> 32], <cl_int> status
-        raise DriverError(f"{call} failed: error {error}", call=call, code=error)
+        raise FUNCTIONS.failed(status)
     return 0
 
 

@@ -36,7 +36,6 @@ KEEPS_GIL_BELOW = 256
 _serials = itertools.count()
 
 NO_REASON = "it returned nothing; with DPCTL_VERBOSITY=error dpctl says why on stderr"
-GATE_FAILED = "a command was refused, or was behind a gate that failed"
 
 
 class SyclProgramKernel(DriverKernel):
@@ -77,6 +76,7 @@ class SyclDevice(DriverDevice):
     """
 
     table: int = operations.TABLE
+    functions = operations.FUNCTIONS
     has_addresses = True
     timing_is_free = False  # a property of the queue; what it costs was not measured
 
@@ -254,10 +254,6 @@ class SyclDevice(DriverDevice):
         what = status >> 32
         if what in operations.REFUSALS:
             raise operations.REFUSALS[what]()
-        if what < len(operations.CALL_NAMES):
-            return operations.CALL_NAMES[what], -1, NO_REASON
-        return "SYCL", -1, GATE_FAILED
-
-    def error_name(self, code: int) -> str:
-        """The same name for all codes: dpctl's C interface has no error codes."""
-        return GATE_FAILED
+        if what < len(self.functions.names):
+            return self.functions.names[what], -1, NO_REASON
+        return "SYCL", -1, operations.GATE_FAILED

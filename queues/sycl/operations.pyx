@@ -21,7 +21,7 @@ from forebay.core.driver cimport Driver
 from forebay.core.process cimport is_forked
 from forebay.queues.memory.allocation cimport ForeignMemory, NativeMemory
 
-from forebay.core.driver import Adopted, fill_table
+from forebay.core.driver import Adopted, FunctionTable
 from forebay.core.errors import (
     ArgumentTypeError, BuildError, Error, InvalidArgumentError, NotSupportedError, OutOfMemoryError
 )
@@ -71,9 +71,17 @@ cdef extern from "queues/sycl/operations.hpp" namespace "forebay_sycl" nogil:
         void* joining
 
 
-CALLS: int = <uintptr_t> &sycl
 TABLE: int = <uintptr_t> &table
-CALL_NAMES: tuple[str, ...] = tuple([(b"DPCTL" + call_names[i]).decode() for i in range(N_CALLS)])
+GATE_FAILED = "a command was refused, or was behind a gate that failed"
+
+
+def error_name(code: int) -> str:
+    """The same name for all codes: dpctl's C interface has no error codes."""
+    return GATE_FAILED
+
+
+FUNCTIONS: FunctionTable = FunctionTable(
+    <uintptr_t> &sycl, tuple([(b"DPCTL" + call_names[i]).decode() for i in range(N_CALLS)]), error_name)
 
 # What is raised for forebay's own reasons, but for a gate that failed
 REFUSALS: dict[int, partial[Error]] = {
@@ -99,8 +107,7 @@ def load() -> None:
     path = Path(dpctl.__file__).with_name(LIBRARY)
     if not path.exists():
         raise ImportError(f"{path.parent} has no {LIBRARY}")
-    fill_table(CALLS, CALL_NAMES, ctypes.CDLL(str(path)), (), f"dpctl {dpctl.__version__}",
-               "forebay needs dpctl 0.21 or newer")
+    FUNCTIONS.load(ctypes.CDLL(str(path)), f"dpctl {dpctl.__version__}", "forebay needs dpctl 0.21 or newer")
 
 
 # -- contexts and programs as Python objects, and the handles of queues and kernels

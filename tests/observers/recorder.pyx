@@ -168,8 +168,8 @@ cdef class Recorder:
     def __init__(self, str driver):
         self.driver = driver
         self.calls = importlib.import_module(f"forebay.queues.{driver}.operations")
-        self.table = <void*> <uintptr_t> self.calls.CALLS
-        self.NAMES = (*self.calls.CALL_NAMES, *self.OWN)
+        self.table = <void*> <uintptr_t> self.calls.FUNCTIONS.address
+        self.NAMES = (*self.calls.FUNCTIONS.names, *self.OWN)
         self.kinds = {}
         for role, kind, *drivers in CALLS:
             names = drivers[DRIVERS.index(driver)].split()
@@ -400,7 +400,7 @@ cdef class Sycl(Recorder):
 
     @property
     def NEVER_FAIL(self):
-        return "gate", *[name for name in self.calls.CALL_NAMES if name.endswith("_Delete") or "free" in name]
+        return "gate", *[name for name in self.calls.FUNCTIONS.names if name.endswith("_Delete") or "free" in name]
 
     @property
     def FAILURE(self):

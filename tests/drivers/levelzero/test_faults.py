@@ -13,7 +13,7 @@ import pytest
 
 import forebay as fb
 from forebay.queues.device import open_devices
-from forebay.queues.levelzero.operations import CALL_NAMES, result_name
+from forebay.queues.levelzero.operations import FUNCTIONS, result_name
 from tests.helpers.observer import Calls
 from tests.ordering import failures
 from tests.ordering.program import SOURCE
@@ -37,7 +37,9 @@ ELSEWHERE = {
     "zeModuleBuildLogDestroy",
 }
 IN_DISCOVERY = ("zeInit", "zeDriver", "zeDeviceGet", "zeCommandListImmediateGetFlags")  # test_discovery.py
-CALLS = [name for name in CALL_NAMES if name not in {*ELSEWHERE, *OF_CONTEXTS} and not name.startswith(IN_DISCOVERY)]
+CALLS = [
+    name for name in FUNCTIONS.names if name not in {*ELSEWHERE, *OF_CONTEXTS} and not name.startswith(IN_DISCOVERY)
+]
 # Failures of these raise nothing. A failed release has no consequence, and an optional query is repeated. A cache that
 # cannot be written is not an error either, and a cached binary that the driver refuses is compiled again. Who makes a
 # new plan asks by a marker how far a queue is that has staged a copy: if that fails, it is asked again later.
