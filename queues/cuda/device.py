@@ -15,13 +15,12 @@ from forebay.core.driver import (
     DeviceInfo,
     DriverDevice,
     DriverKernel,
-    DriverMemory,
     Language,
     Limits,
 )
 from forebay.queues.cuda import operations
 from forebay.queues.cuda.nvrtc import NvrtcCompiler
-from forebay.queues.cuda.operations import ContextHandle, CuLateMemory, CuMemory, CuProgram
+from forebay.queues.cuda.operations import ContextHandle, CuMemory, CuProgram, SharingDevice
 from forebay.queues.cuda.programs import LANGUAGES, KernelFacts, build_image, facts_of
 from forebay.queues.cuda.ptx import MOVES, OWN_KERNELS
 from forebay.queues.memory.allocation import ForeignMemory
@@ -68,7 +67,7 @@ class CudaKernel(DriverKernel):
         return int(self._program.create_kernel(self._function, self._sizes, self._alignments))
 
 
-class CudaDevice(DriverDevice):
+class CudaDevice(SharingDevice, DriverDevice):
     """A `DriverDevice` for one GPU, once the driver's functions are loaded. Its context handle is a CuContext, of the
     GPU's primary context.
     """
@@ -126,45 +125,6 @@ class CudaDevice(DriverDevice):
         return self._staging.take(nbytes)
 
     takes_over = "memory of CUDA (__cuda_array_interface__: CuPy, PyTorch, numba)"
-
-    def register_host(self, address: int, nbytes: int) -> CuLateMemory:
-        """As `DriverDevice.register_host`. It is pinned, and does not block."""
-        return operations.register_memory(self.handle, address, nbytes)
-
-    def unregister_host(self, memory: DriverMemory) -> None:
-        """As `DriverDevice.unregister_host`. Blocks until no gate is closed."""
-        if isinstance(memory, CuLateMemory):
-            memory.unregister()
-
-    def allocate_shared(self, nbytes: int) -> CuLateMemory:
-        """As `DriverDevice.allocate_shared`. Blocks until nothing runs if such memory was closed, and no gate is."""
-        self.check_size(nbytes)
-        return operations.export_memory(self.handle, max(nbytes, 1))
-
-    def memory_handle(self, memory: DriverMemory) -> bytes:
-        """As `DriverDevice.memory_handle`: 64 bytes, CUDA's."""
-        handle: bytes | None = memory.ipc_handle() if isinstance(memory, CuLateMemory) else None
-        if handle is None:
-            raise errors.InvalidArgumentError(
-                "this memory cannot be opened by other processes: Device.empty(…, ipc_enabled=True) makes such"
-            )
-        return handle
-
-    def open_memory(self, handle: bytes) -> CuLateMemory:
-        """As `DriverDevice.open_memory`. Blocks as `allocate_shared`."""
-        return operations.import_memory(self.handle, handle)
-
-    def give_back_shared(self) -> bool:
-        """As `DriverDevice.give_back_shared`."""
-        return bool(operations.give_back_shared(self.handle))
-
-    def create_shared_event(self) -> tuple[int, bytes]:
-        """As `DriverDevice.create_shared_event`."""
-        return operations.create_ipc_event(self.handle)
-
-    def open_event(self, handle: bytes) -> int:
-        """As `DriverDevice.open_event`."""
-        return operations.open_ipc_event(self.handle, handle)
 
     def can_reach(self, peer: DriverDevice) -> bool:
         """As `DriverDevice.can_reach`: by the driver's word."""

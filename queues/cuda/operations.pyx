@@ -21,7 +21,7 @@ from forebay.core.ownership cimport Ref
 from forebay.core.process cimport is_forked
 from forebay.queues.memory.allocation cimport ForeignMemory, NativeMemory
 
-from forebay.core.driver import FunctionTable
+from forebay.core.driver import DriverMemory, FunctionTable
 from forebay.core.errors import BuildError, InvalidArgumentError, OutOfMemoryError
 
 cdef enum:
@@ -443,16 +443,6 @@ cdef class CuMemory(NativeMemory):
 OWN_PROCESS = 201  # CUDA_ERROR_INVALID_CONTEXT
 
 
-def give_back_shared(ContextHandle context not None) -> bool:
-    """Release what has no reference left, once nothing runs; False while a gate is closed."""
-    cdef cbool done = False
-    cdef Status status
-    with nogil:
-        status = context.context.give_back_shared(done)
-    check(status, "giving memory back")
-    return done
-
-
 @cython.no_gc_clear
 cdef class CuLateMemory(NativeMemory):
     """Memory that the device reaches until this object goes, and for whose end the driver would wait: memory of the
@@ -470,25 +460,6 @@ cdef class CuLateMemory(NativeMemory):
                 with nogil:
                     self.context.context.try_destroy_ended(ENDED_REGISTRATIONS, ENDED_REGISTRATIONS)
 
-    def unregister(self) -> None:
-        """Have the device reach what was registered no more. Blocks until nothing runs on it, and no gate is closed."""
-        if self.kind == ENDED_REGISTRATIONS:
-            self.context.context.destroy_later(self.kind, self.address)
-            self.kind = ENDED_KINDS
-        with nogil:
-            end_registrations(self.context.context)
-
-    def ipc_handle(self) -> bytes | None:
-        """What opens it in another process; None if others cannot."""
-        cdef IpcHandle made
-        cdef Status status
-        if self.kind != ENDED_EXPORTS:
-            return None
-        with nogil:
-            status = within(cuda, self.context.context.handle, cuda.IpcGetMemHandle, &made, self.address)
-        check(status, "a handle for other processes")
-        return made.bytes[:sizeof(IpcHandle)]
-
 
 cdef CuLateMemory new_late_memory(
     ContextHandle context, EndedKind kind, uint64_t address, size_t nbytes, str usm_type="device"
@@ -502,58 +473,102 @@ cdef CuLateMemory new_late_memory(
     return made
 
 
-def register_memory(ContextHandle context not None, uintptr_t address, size_t nbytes) -> CuLateMemory:
-    """Memory of the program, of the host."""
-    cdef Status status
-    with nogil:
-        status = context.context.register_memory(address, nbytes)
-    check(status, f"registering {nbytes} bytes of the host")
-    return new_late_memory(context, ENDED_REGISTRATIONS, address, nbytes, "host")
+class SharingDevice:
+    """The part of a `DriverDevice` that is about memory of the program, and memory and events of several processes."""
 
+    handle: ContextHandle
 
-def export_memory(ContextHandle context not None, size_t nbytes) -> CuLateMemory:
-    """Memory of the device that other processes can open."""
-    cdef uint64_t address = 0
-    cdef Status status
-    with nogil:
-        status = context.context.export_memory(nbytes, address)
-    check(status, f"{nbytes} bytes that other processes can open")
-    return new_late_memory(context, ENDED_EXPORTS, address, nbytes)
+    def register_host(self, uintptr_t address, size_t nbytes) -> CuLateMemory:
+        """As `DriverDevice.register_host`. It is pinned, and does not block."""
+        cdef ContextHandle context = self.handle
+        cdef Status status
+        with nogil:
+            status = context.context.register_memory(address, nbytes)
+        check(status, f"registering {nbytes} bytes of the host")
+        return new_late_memory(context, ENDED_REGISTRATIONS, address, nbytes, "host")
 
+    def unregister_host(self, memory: DriverMemory) -> None:
+        """As `DriverDevice.unregister_host`. Blocks until nothing runs on the device, and no gate is closed."""
+        cdef CuLateMemory late
+        if isinstance(memory, CuLateMemory):
+            late = memory
+            if late.kind == ENDED_REGISTRATIONS:
+                late.context.context.destroy_later(late.kind, late.address)
+                late.kind = ENDED_KINDS
+            with nogil:
+                end_registrations(late.context.context)
 
-def import_memory(ContextHandle context not None, bytes handle not None) -> CuLateMemory:
-    """Memory of another process."""
-    cdef IpcHandle given = read_handle(handle)
-    cdef uint64_t address = 0
-    cdef size_t nbytes = 0
-    cdef Status status
-    with nogil:
-        status = context.context.import_memory(given, address, nbytes)
-    check_opened(status, "memory")
-    return new_late_memory(context, ENDED_IMPORTS, address, nbytes)
+    def allocate_shared(self, nbytes: int) -> CuLateMemory:
+        """As `DriverDevice.allocate_shared`. Blocks until nothing runs if such memory was closed, and no gate is."""
+        cdef ContextHandle context = self.handle
+        cdef uint64_t address = 0
+        cdef size_t size
+        cdef Status status
+        self.check_size(nbytes)
+        size = max(nbytes, 1)
+        with nogil:
+            status = context.context.export_memory(size, address)
+        check(status, f"{size} bytes that other processes can open")
+        return new_late_memory(context, ENDED_EXPORTS, address, size)
 
+    def memory_handle(self, memory: DriverMemory) -> bytes:
+        """As `DriverDevice.memory_handle`: 64 bytes, CUDA's."""
+        cdef CuContext* of = (<ContextHandle?> self.handle).context
+        cdef IpcHandle made
+        cdef uint64_t address = memory.address
+        cdef Status status
+        if not isinstance(memory, CuLateMemory) or (<CuLateMemory> memory).kind != ENDED_EXPORTS:
+            raise InvalidArgumentError(
+                "this memory cannot be opened by other processes: Device.empty(…, ipc_enabled=True) makes such"
+            )
+        with nogil:
+            status = within(cuda, of.handle, cuda.IpcGetMemHandle, &made, address)
+        check(status, "a handle for other processes")
+        return made.bytes[:sizeof(IpcHandle)]
 
-def create_ipc_event(ContextHandle context not None) -> tuple[int, bytes]:
-    """(handle, which the caller owns; what opens the event in another process)."""
-    cdef IpcHandle opener
-    cdef CuEvent* event = NULL
-    cdef Status status
-    with nogil:  # who frees memory of cuMemAlloc in another thread may hold the driver for long
-        status = context.context.create_ipc_event(event, opener)
-    check(status, "an event for other processes")
-    return <uintptr_t> event, opener.bytes[:sizeof(IpcHandle)]
+    def open_memory(self, bytes handle not None) -> CuLateMemory:
+        """As `DriverDevice.open_memory`. Blocks as `allocate_shared`."""
+        cdef ContextHandle context = self.handle
+        cdef IpcHandle given = read_handle(handle)
+        cdef uint64_t address = 0
+        cdef size_t nbytes = 0
+        cdef Status status
+        with nogil:
+            status = context.context.import_memory(given, address, nbytes)
+        check_opened(status, "memory")
+        return new_late_memory(context, ENDED_IMPORTS, address, nbytes)
 
+    def give_back_shared(self) -> bool:
+        """As `DriverDevice.give_back_shared`."""
+        cdef CuContext* of = (<ContextHandle?> self.handle).context
+        cdef cbool done = False
+        cdef Status status
+        with nogil:
+            status = of.give_back_shared(done)
+        check(status, "giving memory back")
+        return done
 
-def open_ipc_event(ContextHandle context not None, bytes handle not None) -> int:
-    """The handle, which the caller owns, of an event of another process."""
-    cdef CuContext* of = context.context
-    cdef IpcHandle given = read_handle(handle)
-    cdef void* event = NULL
-    cdef Status status
-    with nogil:
-        status = within(cuda, of.handle, cuda.IpcOpenEventHandle, &event, given)
-    check_opened(status, "event")
-    return <uintptr_t> new CuEvent(IPC_EVENT, of, event)
+    def create_shared_event(self) -> tuple[int, bytes]:
+        """As `DriverDevice.create_shared_event`."""
+        cdef CuContext* of = (<ContextHandle?> self.handle).context
+        cdef IpcHandle opener
+        cdef CuEvent* event = NULL
+        cdef Status status
+        with nogil:  # who frees memory of cuMemAlloc in another thread may hold the driver for long
+            status = of.create_ipc_event(event, opener)
+        check(status, "an event for other processes")
+        return <uintptr_t> event, opener.bytes[:sizeof(IpcHandle)]
+
+    def open_event(self, bytes handle not None) -> int:
+        """As `DriverDevice.open_event`."""
+        cdef CuContext* of = (<ContextHandle?> self.handle).context
+        cdef IpcHandle given = read_handle(handle)
+        cdef void* event = NULL
+        cdef Status status
+        with nogil:
+            status = within(cuda, of.handle, cuda.IpcOpenEventHandle, &event, given)
+        check_opened(status, "event")
+        return <uintptr_t> new CuEvent(IPC_EVENT, of, event)
 
 
 cdef IpcHandle read_handle(bytes handle):
