@@ -7,6 +7,7 @@ is compiled a second time, without optimization. What is known of the kernels st
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import importlib.util
@@ -15,7 +16,7 @@ import json
 import os
 import re
 import struct
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import byref, c_char_p, c_int, c_size_t, c_void_p
 from pathlib import Path
@@ -43,7 +44,6 @@ __all__ = ["Nvrtc", "NvrtcCompiler", "find_nvrtc", "parameters_in", "read_signat
 LIBRARY = "libnvrtc.so."
 TOOLKIT = "/usr/local/cuda"  # where CUDA's installers put it
 RESERVED = re.compile(r"_Z\w*?\d(?:__nv_|cuda3|cub\d|__forebay|cooperative_groups)")  # constants of headers
-ADVICE = how_to_install("cuda")
 
 
 class Outcome(NamedTuple):
@@ -132,23 +132,19 @@ def find_nvrtc(most: int) -> Nvrtc:
 @functools.cache
 def _find(most: int, *toolkits: str) -> Nvrtc:
     newer = ""
-    in_wheels = [each for folder in _wheels() for each in _libraries(folder / "lib")]
-    for group in (in_wheels, _in_toolkits((*toolkits, TOOLKIT)), _by_loader(most)):
+    by_loader = [(major, Path(f"{LIBRARY}{major}")) for major in (most, most - 1)]
+    for group in (_libraries(each / "lib" for each in _wheels()), _in_toolkits(*toolkits, TOOLKIT), by_loader):
         for major, path in sorted(group, reverse=True):
             if major > most:
                 newer = f": {path} is of CUDA {major}, and this driver of CUDA {most}"
                 continue
-            try:
+            with contextlib.suppress(OSError):
                 return Nvrtc(path)
-            except OSError:
-                continue
-    wheel = "nvidia-cuda-nvrtc-cu12" if newer and most == 12 else ""
-    advice = f"pip install {wheel}" if wheel else ADVICE
-    raise NotInstalledError(f"C++ for CUDA is compiled by NVRTC, which was not found{newer}: {advice}")
+    raise NotInstalledError(f"C++ for CUDA is compiled by NVRTC, which was not found{newer}: {how_to_install('cuda')}")
 
 
-def _libraries(folder: Path) -> Iterator[tuple[int, Path]]:
-    for path in folder.glob(f"{LIBRARY}*"):
+def _libraries(folders: Iterable[Path]) -> Iterator[tuple[int, Path]]:
+    for path in (path for folder in folders for path in folder.glob(f"{LIBRARY}*")):
         if found := re.fullmatch(r"(\d+)(?:\.\d+)*", path.name.removeprefix(LIBRARY)):
             yield int(found[1]), path
 
@@ -160,13 +156,9 @@ def _wheels() -> list[Path]:
     return [each for place in places or () for each in sorted(Path(place).glob("*/")) if each.is_dir()]
 
 
-def _in_toolkits(toolkits: Sequence[str]) -> list[tuple[int, Path]]:
-    folders = [Path(each, name) for each in toolkits if each for name in ("lib64", "lib", "targets/x86_64-linux/lib")]
-    return [each for folder in folders for each in _libraries(folder)]
-
-
-def _by_loader(most: int) -> list[tuple[int, Path]]:
-    return [(major, Path(f"{LIBRARY}{major}")) for major in (most, most - 1)]
+def _in_toolkits(*toolkits: str) -> Iterator[tuple[int, Path]]:
+    libraries = ("lib64", "lib", "targets/x86_64-linux/lib")
+    return _libraries(Path(each, name) for each in toolkits if each for name in libraries)
 
 
 def _includes(library: Path, major: int) -> Iterator[Path]:
@@ -178,7 +170,7 @@ def _includes(library: Path, major: int) -> Iterator[Path]:
         # Not those of other packages: that of NVSHMEM has an older C++ library.
         roots += [each for each in _wheels() if each.name == f"cu{major}" or each.name.startswith(("cuda_", "curand"))]
     for toolkit in (os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", ""), TOOLKIT):
-        if major in {found for found, _ in _in_toolkits([toolkit])}:
+        if major in {found for found, _ in _in_toolkits(toolkit)}:
             roots.append(Path(toolkit))
     for root in dict.fromkeys(roots):
         for of in (root / "include", root / "targets/x86_64-linux/include"):
@@ -244,9 +236,7 @@ def _described(outcome: Outcome, told: Signatures, log: str) -> CppProgram:
     follows = any(each.follows for each in variables)
     entries = {each.name: each for each in module.entries}
     infos = tuple(
-        kernel_info(
-            each, kernels, entries[each.symbol].dynamic_alignment > 0, follows, entries[each.symbol].required_block
-        )
+        kernel_info(each, kernels, entries[each.symbol].dynamic_shared, follows, entries[each.symbol].required_block)
         for each in kernels
     )
     accesses = {each.symbol: accesses_of(outcome.ptx, each.symbol) for each in kernels}
@@ -276,9 +266,9 @@ def _kernels(module: PtxModule, told: Signatures) -> list[KernelSignature]:
 def _variables(module: PtxModule, told: Signatures) -> tuple[VariableSignature, ...]:
     known = {each.symbol: each for each in told.variables}
     return tuple(
-        known[each.name]._replace(nbytes=each.nbytes)
-        for each in module.variables
-        if each.name in known and not RESERVED.match(each.name)
+        known[name]._replace(nbytes=nbytes)
+        for name, nbytes in module.variables.items()
+        if name in known and not RESERVED.match(name)
     )
 
 
@@ -390,16 +380,13 @@ def read_signatures(cubin: bytes) -> Signatures:
         for entry in types.entries.values():
             if entry.tag == "DW_TAG_subprogram" and "DW_AT_low_pc" in entry.attributes:
                 kernels.append(types.function(entry))
-            elif entry.tag == "DW_TAG_variable" and _is_address(_of(entry, "location")):
-                variables.append(types.variable(entry))
+            elif entry.tag == "DW_TAG_variable":
+                location = _of(entry, "location")  # that of a local variable is no address, or a place in a list
+                if isinstance(location, list) and location[0] == ADDRESS:
+                    variables.append(types.variable(entry))
     except (DWARFError, ELFError, KeyError) as error:
         raise ValueError(f"debug information in another form ({error!r})") from None
     return Signatures(tuple(kernels), tuple(variables))
-
-
-def _is_address(location: Any) -> bool:
-    """Whether a location is an address; that of a local variable is another expression, or a place in a list."""
-    return isinstance(location, list) and location[0] == ADDRESS
 
 
 def _elf(cubin: bytes) -> Any:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from forebay.core.driver import DeviceInfo, Language, Parameter
 from forebay.core.errors import DriverError, InvalidArgumentError, NotInstalledError, NotSupportedError
 from forebay.queues.cuda.nvrtc import parameters_in, without_facts
-from forebay.queues.cuda.ptx import PtxEntry, PtxModule, PtxParameter, accesses_of, for_cuda, read_ptx
+from forebay.queues.cuda.ptx import PtxEntry, PtxParameter, accesses_of, for_cuda, read_ptx
 from forebay.queues.kernels.build import readable
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 from forebay.queues.kernels.parameters import UNTYPED, KernelInfo, read_parameter
@@ -155,13 +155,9 @@ def _of_ptx(text: str, named: Mapping[str, Sequence[Declared]] | None = None, lo
     """The image of PTX; `named` has the parameters as a source declares them, by kernel."""
     module = read_ptx(text)
     kernels = [_of_entry(each, (named or {}).get(each.name)) for each in module.entries]
-    return Image(
-        text.rstrip("\0").encode(errors="replace") + b"\0", kernels, _variables(module), log, partial(accesses_of, text)
-    )
-
-
-def _variables(module: PtxModule) -> dict[str, str]:
-    return {each.name: each.name for each in module.variables if "$" not in each.name}  # those are the compiler's own
+    variables = {name: name for name in module.variables if "$" not in name}  # those are the compiler's own
+    code = text.rstrip("\0").encode(errors="replace") + b"\0"
+    return Image(code, kernels, variables, log, partial(accesses_of, text))
 
 
 def _of_entry(entry: PtxEntry, named: Sequence[Declared] | None) -> KernelFacts:
@@ -172,7 +168,7 @@ def _of_entry(entry: PtxEntry, named: Sequence[Declared] | None) -> KernelFacts:
         for each, parameter in zip(named, entry.parameters, strict=True)
     ]
     alignments = tuple(each.alignment for each in entry.parameters if each.space == "shared")
-    dynamic_shared = entry.dynamic_alignment > 0 and not alignments
+    dynamic_shared = entry.dynamic_shared and not alignments
     facts = KernelFacts(entry.name, entry.name, [], alignments, dynamic_shared, entry.required_block)
     return _with_parameters(facts, declared)
 

@@ -16,8 +16,7 @@ from forebay.spirv.access import ATOMICS, READS, UNKNOWN, WRITES
 from forebay.spirv.declarations import Declared
 
 __all__ = [
-    "MOVES", "OWN_KERNELS", "PtxEntry", "PtxModule", "PtxParameter", "PtxVariable", "accesses_of", "for_cuda",
-    "read_ptx",
+    "MOVES", "OWN_KERNELS", "PtxEntry", "PtxModule", "PtxParameter", "accesses_of", "for_cuda", "read_ptx",
 ]  # fmt: skip
 
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -53,47 +52,36 @@ class PtxParameter(NamedTuple):
 
 
 class PtxEntry(NamedTuple):
-    """A kernel. `dynamic_alignment` is that of the dynamic shared memory that it or a function of the module uses; 0
-    for none."""
+    """A kernel. `dynamic_shared` says whether it, or a function that it uses, has dynamic shared memory."""
 
     name: str
     parameters: tuple[PtxParameter, ...]
     required_block: tuple[int, int, int]
-    dynamic_alignment: int
-
-
-class PtxVariable(NamedTuple):
-    """A variable of the module in "global" or "const" memory."""
-
-    name: str
-    space: str
-    nbytes: int
-    alignment: int
+    dynamic_shared: bool
 
 
 class PtxModule(NamedTuple):
-    """What a module has."""
+    """What a module has: its kernels, and the bytes of each variable in global or constant memory."""
 
     entries: tuple[PtxEntry, ...]
-    variables: tuple[PtxVariable, ...]
+    variables: dict[str, int]
 
 
 def read_ptx(text: str) -> PtxModule:
     """Read the entries and the variables that have their memory in this module."""
     code = without_comments(text)
     functions = [(match, _body(code, match)) for match in FUNCTION.finditer(code)]
-    variables, dynamic = [], dict[str, int]()
+    variables, dynamic = dict[str, int](), set[str]()
     for match in VARIABLE.finditer(code):
-        nbytes, alignment = _size(match)
+        is_extern = (match["linkage"] or "").strip() == ".extern"
         if match["space"] == "shared":
-            if (match["linkage"] or "").strip() == ".extern":
-                dynamic[match["name"]] = alignment
-        elif (match["linkage"] or "").strip() != ".extern":
-            variables.append(PtxVariable(match["name"], match["space"], nbytes, alignment))
+            dynamic |= {match["name"]} if is_extern else set()
+        elif not is_extern:
+            variables[match["name"]] = _bytes_of_variable(match)
     using = _users(functions, dynamic)
     return PtxModule(
-        tuple(_entry(match, body, using.get(match[2], 0)) for match, body in functions if match[1] == "entry" and body),
-        tuple(variables),
+        tuple(_entry(match, body, match[2] in using) for match, body in functions if match[1] == "entry" and body),
+        variables,
     )
 
 
@@ -114,23 +102,16 @@ def _body(code: str, match: re.Match[str]) -> str:
     return code[start:]
 
 
-def _users(functions: list[tuple[re.Match[str], str]], dynamic: dict[str, int]) -> dict[str, int]:
-    """The alignment of the dynamic shared memory that each function uses, itself or by one whose name it knows."""
-    if not dynamic:
-        return {}
-    known = {match[2]: set(WORD.findall(body)) for match, body in functions if body}
-    using: dict[str, int] = {}
-    while True:
-        whose = dynamic | using
-        found = {
-            name: max(whose[each] for each in there) for name, words in known.items() if (there := words & whose.keys())
-        }
-        if found == using:
-            return using
-        using = found
+def _users(functions: list[tuple[re.Match[str], str]], dynamic: set[str]) -> set[str]:
+    """The functions that use one of these variables, themselves or by a function whose name they know."""
+    known = {match[2]: set(WORD.findall(body)) for match, body in functions if body} if dynamic else {}
+    using = set[str]()
+    while found := {name for name, words in known.items() if words & (dynamic | using)} - using:
+        using |= found
+    return using
 
 
-def _entry(match: re.Match[str], body: str, dynamic_alignment: int) -> PtxEntry:
+def _entry(match: re.Match[str], body: str, dynamic_shared: bool) -> PtxEntry:
     loaded = dict(LOADED.findall(body))
     addresses = {loaded.get(a or b, "") for a, b in ADDRESS.findall(body)} if loaded else set[str]()
     block = BLOCK.search(match[4])
@@ -138,7 +119,7 @@ def _entry(match: re.Match[str], body: str, dynamic_alignment: int) -> PtxEntry:
         match[2],
         tuple(_parameters(match[3] or "", addresses)),
         (int(block[1]), int(block[2] or 1), int(block[3] or 1)) if block else (0, 0, 0),
-        dynamic_alignment,
+        dynamic_shared,
     )
 
 
@@ -157,16 +138,12 @@ def _parameters(text: str, addresses: set[str]) -> Iterator[PtxParameter]:
         yield PtxParameter(match["name"], match["type"], nbytes, alignment, is_pointer, match["space"] or "")
 
 
-def _size(match: re.Match[str]) -> tuple[int, int]:
-    """The bytes and the alignment of a variable."""
-    nbytes = _bytes_of(match["type"])
+def _bytes_of_variable(match: re.Match[str]) -> int:
     vector = VECTOR.search(match["rest"])
-    nbytes *= int(vector[1]) if vector else 1
-    alignment = ALIGNMENT.search(match["rest"])
-    stated = int(alignment[1]) if alignment else nbytes or 1
+    nbytes = _bytes_of(match["type"]) * (int(vector[1]) if vector else 1)
     for dimension in re.findall(r"\[(\d*)\]", match["dimensions"]):
         nbytes *= int(dimension or 0)
-    return nbytes, stated
+    return nbytes
 
 
 def _bytes_of(type: str) -> int:

@@ -136,7 +136,7 @@ def test_without_nvrtc(tmp_path):
     (tmp_path / "lib64").mkdir()
     (tmp_path / "lib64" / "libnvrtc.so.99.1").touch()
     with (
-        mock.patch.multiple(module, _wheels=list, _by_loader=lambda most: [], TOOLKIT=str(tmp_path / "none")),
+        mock.patch.multiple(module, _wheels=list, TOOLKIT=str(tmp_path / "none")),
         mock.patch.dict(os.environ, CUDA_HOME=str(tmp_path)),
     ):
         words = r"of CUDA 99, and this driver of CUDA 2: pip install 'forebay\[cuda\]'"
