@@ -104,12 +104,12 @@ class DeviceInfo:
         be used.
     """
 
-    name: str
-    backend: str
-    kind: str
-    index: int
-    description: str
-    platform: str
+    name: str = ""  # until `numbered` gives it, and the index
+    backend: str = ""
+    kind: str = "gpu"
+    index: int = 0
+    description: str = ""
+    platform: str = ""
     version: str = ""
     driver_version: str = ""
     compute_units: int = 0
@@ -500,11 +500,6 @@ class DriverDevice(ABC):
 
     def cpp_compiler(self) -> CppCompiler | None:
         """The driver's own compiler of C++ for this device; None where it has none. Raises `NotInstalledError`."""
-        return None
-
-    @property
-    def variable_options(self) -> tuple[str, ...] | None:
-        """Options with which the compiler takes variables in global memory; None where it takes none."""
         return None
 
     @abstractmethod

@@ -1,6 +1,7 @@
 """What tests see of forebay's insides: no other file of theirs names a private attribute of the product."""
 
 import contextlib
+import functools
 from unittest import mock
 
 import numpy as np
@@ -129,12 +130,19 @@ def over_host_memory(device, address, nbytes):
     return device._over_host_memory(address, nbytes)
 
 
+def compiler_is_loaded_again():
+    """Return a patch: the library that compiles OpenCL C on Level Zero is not loaded yet."""
+    from forebay.queues.levelzero import programs
+
+    return mock.patch.object(programs, "_load", functools.cache(programs._load.__wrapped__))
+
+
 @contextlib.contextmanager
 def without_compiler(library):
     """Let OpenCL C on Level Zero be compiled with this library, which is not there, until the block ends."""
     from forebay.queues.levelzero import programs
 
-    with mock.patch.multiple(programs, LIBRARY=library, _library=None):
+    with mock.patch.object(programs, "LIBRARY", library), compiler_is_loaded_again():
         yield
 
 

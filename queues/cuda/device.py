@@ -58,7 +58,6 @@ class CudaKernel(DriverKernel):
         )
 
     def groups_at_once(self, block: tuple[int, int, int], local_bytes: int) -> int:
-        """As `DriverKernel.groups_at_once`."""
         groups = self._program.groups_at_once(self._function, math.prod(block), local_bytes)
         return int(groups) * self._multiprocessors
 
@@ -135,15 +134,12 @@ class CudaDevice(SharingDevice, DriverDevice):
         return isinstance(peer, CudaDevice) and bool(self.handle.reach(peer.handle))
 
     def adopt_peer(self, owner: object, address: int, nbytes: int) -> ForeignMemory:
-        """As `DriverDevice.adopt_peer`."""
         return ForeignMemory(owner, address, nbytes)
 
     def can_adopt(self, thing: object) -> bool:
-        """As `DriverDevice.can_adopt`."""
         return hasattr(type(thing), INTERFACE)
 
     def adopt_memory(self, thing: object) -> Adopted | None:
-        """As `DriverDevice.adopt_memory`."""
         with self.handle:
             described = _described_memory(thing)
         if described is None:
@@ -184,7 +180,6 @@ class CudaDevice(SharingDevice, DriverDevice):
         return (ON_CUDA, self.native.ordinal) if usm_type == "device" else None
 
     def order_stream(self, stream: int, native: int) -> None:
-        """As `DriverDevice.order_stream`."""
         if not isinstance(stream, int) or stream <= 0:
             raise errors.InvalidArgumentError(f"a stream of DLPack is a handle, or 1 or 2, not {stream!r}")
         self.handle.order(stream, native)
@@ -196,7 +191,6 @@ class CudaDevice(SharingDevice, DriverDevice):
         return NvrtcCompiler(self.native.architecture, self.native.driver_version)
 
     def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> BuiltProgram:
-        """As `DriverDevice.build`."""
         image = build_image(self.info, language, source, options)
         program = CuProgram(self.handle, image.code, self.info.name)
         kernels = {facts.name: CudaKernel(self.native, program, facts) for facts in image.kernels}
@@ -207,7 +201,6 @@ class CudaDevice(SharingDevice, DriverDevice):
         return BuiltProgram(kernels, variable, image.log, image.accesses)
 
     def moves(self) -> BuiltProgram:
-        """As `DriverDevice.moves`."""
         return BuiltProgram(self._moves, lambda name: None, "")
 
 

@@ -68,7 +68,6 @@ class Cuda(DriverFolder):
     adopts_queues = "a stream of CUDA (__cuda_stream__; of CuPy, PyTorch, numba)"
 
     def look(self) -> Found:
-        """See `DriverFolder`."""
         chosen = CONNECTIONS in os.environ
         try:
             driver, count = start()
@@ -81,14 +80,12 @@ class Cuda(DriverFolder):
         return Found(numbered(devices), "")
 
     def open_device(self, info: DeviceInfo) -> DriverDevice:
-        """See `DriverFolder`."""
         from forebay.queues.cuda.device import CudaDevice
 
         load()
         return CudaDevice(info)
 
     def adopt_queue(self, thing: Any, opened: Iterable[DriverDevice]) -> AdoptedQueue | None:
-        """See `DriverFolder`."""
         stream = _stream_of(thing)
         if stream is None:
             return None
@@ -144,10 +141,7 @@ def _info(native: CuNative) -> DeviceInfo:
     elif not native.has_pools:
         reason, advice = "it has no memory pools", "it is too old for CUDA's stream-ordered memory; use OpenCL on it"
     return DeviceInfo(
-        name="",  # until all are known
         backend="cuda",
-        kind="gpu",
-        index=0,
         description=native.name,
         platform="NVIDIA CUDA",
         version=f"compute capability {native.architecture[0]}.{native.architecture[1]}",

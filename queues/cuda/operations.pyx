@@ -539,7 +539,6 @@ class SharingDevice:
         return new_late_memory(context, ENDED_IMPORTS, address, nbytes)
 
     def give_back_shared(self) -> bool:
-        """As `DriverDevice.give_back_shared`."""
         cdef CuContext* of = (<ContextHandle?> self.handle).context
         cdef cbool done = False
         cdef Status status
@@ -549,7 +548,6 @@ class SharingDevice:
         return done
 
     def create_shared_event(self) -> tuple[int, bytes]:
-        """As `DriverDevice.create_shared_event`."""
         cdef CuContext* of = (<ContextHandle?> self.handle).context
         cdef IpcHandle opener
         cdef CuEvent* event = NULL
@@ -560,7 +558,6 @@ class SharingDevice:
         return <uintptr_t> event, opener.bytes[:sizeof(IpcHandle)]
 
     def open_event(self, bytes handle not None) -> int:
-        """As `DriverDevice.open_event`."""
         cdef CuContext* of = (<ContextHandle?> self.handle).context
         cdef IpcHandle given = read_handle(handle)
         cdef void* event = NULL

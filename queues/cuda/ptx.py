@@ -372,10 +372,21 @@ HEAD = """
 .address_size 64
 """
 
+
+def _index(axis: str, to: str, spare: str) -> str:
+    """The number of this work-item, from the first of the launch on. %size is that of a group afterwards."""
+    return f"""mov.u32 %group, %ctaid.{axis};
+    mov.u32 %size, %ntid.{axis};
+    mov.u32 %item, %tid.{axis};
+    mul.wide.u32 {to}, %group, %size;
+    cvt.u64.u32 {spare}, %item;
+    add.u64 {to}, {to}, {spare};"""
+
+
 # A pattern of 8 to 128 bytes, which no call of the driver fills with: word i of the memory is word i & mask of it.
 FILL = """
 .visible .entry fill(.param .u64 to, .param .u64 count, .param .u32 mask, .param .align 4 .b8 pattern[128])
-{
+{{
     .reg .u64 %to, %count, %i, %stride, %offset, %pattern;
     .reg .u32 %mask, %group, %size, %item, %word;
     .reg .pred %past;
@@ -383,12 +394,7 @@ FILL = """
     ld.param.u64 %count, [count];
     ld.param.u32 %mask, [mask];
     mov.u64 %pattern, pattern;
-    mov.u32 %group, %ctaid.x;
-    mov.u32 %size, %ntid.x;
-    mov.u32 %item, %tid.x;
-    mul.wide.u32 %i, %group, %size;
-    cvt.u64.u32 %offset, %item;
-    add.u64 %i, %i, %offset;
+    {i}
     mov.u32 %group, %nctaid.x;
     mul.wide.u32 %stride, %group, %size;
 NEXT:
@@ -406,7 +412,7 @@ NEXT:
     bra NEXT;
 END:
     ret;
-}
+}}
 """
 
 # Strided memory: in PTX what queues/memory/shapes.py has in OpenCL C.
@@ -419,22 +425,12 @@ MOVE = """
     .reg .{register} %value;
     .reg .pred %past;
     {loads}
-    mov.u32 %group, %ctaid.x;
-    mov.u32 %size, %ntid.x;
-    mov.u32 %item, %tid.x;
-    mul.wide.u32 %x, %group, %size;
-    cvt.u64.u32 %rest, %item;
-    add.u64 %x, %x, %rest;
+    {x}
     setp.ge.u64 %past, %x, %nx;
     @%past bra END;
     mad.lo.u64 %to_start, %x, %to_x, %to_start;
     mad.lo.u64 %from_start, %x, %from_x, %from_start;
-    mov.u32 %group, %ctaid.y;
-    mov.u32 %size, %ntid.y;
-    mov.u32 %item, %tid.y;
-    mul.wide.u32 %row, %group, %size;
-    cvt.u64.u32 %rest, %item;
-    add.u64 %row, %row, %rest;
+    {row}
     mov.u32 %group, %nctaid.y;
     mul.wide.u32 %step, %group, %size;
 NEXT:
@@ -476,6 +472,7 @@ def _move(unit: str) -> str:
         unit=unit, size=size, type=type_name, register=register, registers=", %".join(MOVE_PARAMETERS),
         parameters=", ".join(f".param .u64 p_{name}" for name in MOVE_PARAMETERS),
         loads="\n    ".join(f"ld.param.u64 %{name}, [p_{name}];" for name in MOVE_PARAMETERS),
+        x=_index("x", "%x", "%rest"), row=_index("y", "%row", "%rest"),
     )  # fmt: skip
 
 
@@ -488,5 +485,5 @@ def _declared_move(unit: str, name: str) -> Declared:
 MOVES = {f"move_{unit}": [_declared_move(unit, name) for name in MOVE_PARAMETERS] for unit in UNITS}
 """The kernels that copy strided memory, with their parameters."""
 
-OWN_KERNELS = HEAD + FILL + "".join(map(_move, UNITS))
+OWN_KERNELS = HEAD + FILL.format(i=_index("x", "%i", "%offset")) + "".join(map(_move, UNITS))
 """The text of all."""

@@ -72,7 +72,6 @@ class LevelZeroKernel(DriverKernel):
         super().__init__(name, parameters, most, limits.group_size, limits.local_bytes, required, 0, static)
 
     def groups_at_once(self, block: tuple[int, int, int], local_bytes: int) -> int:
-        """As `DriverKernel.groups_at_once`."""
         locals_ = [index for index, parameter in enumerate(self.parameters) if parameter.kind == "local"]
         return int(self._module.cooperative_groups(self.name, block, locals_, local_bytes))
 
@@ -140,11 +139,9 @@ class LevelZeroDevice(DriverDevice):
 
     # -- programs
 
-    variable_options: tuple[str, ...] | None = ("-cl-std=CL3.0",)
     languages: tuple[Language, ...] = (Language.SPIRV, Language.OPENCL_C)
 
     def expect_spirv(self) -> None:
-        """As `DriverDevice.expect_spirv`."""
         build.expect()
 
     def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> BuiltProgram:

@@ -67,6 +67,7 @@ ALTERNATIVE = "ZE_ENABLE_ALT_DRIVERS"
 RENDER_NODES = "/dev/dri/renderD*"
 
 KINDS = {1: "gpu", 2: "cpu", 3: "accelerator", 4: "accelerator", 5: "accelerator"}
+OTHER = "choose another device"
 NAMES = {3: "an FPGA", 4: "a memory copy accelerator", 5: "an NPU"}
 
 EVENT_POOLS = ("ZE_extension_event_pool_counter_based", "ZE_experimental_event_pool_counter_based")
@@ -94,12 +95,7 @@ cdef class ZeDriver:
 
 
 class UnusableError(Exception):
-    """A device cannot be used. Gives the reason and advice."""
-
-    def __init__(self, reason: str, advice: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.advice = advice
+    """A device cannot be used, unless a newer driver can: gives the reason."""
 
 
 def look() -> Found:
@@ -200,19 +196,14 @@ cdef object describe(ZeDriver driver, void* device):
         check(all_of(ze.DeviceGetMemoryProperties, device, memories))
         memory = sum([memories[i].total_size for i in range(memories.size())])
         if properties.type in NAMES:
-            raise UnusableError(
-                f"it is {NAMES[properties.type]}, and forebay runs kernels on GPUs and CPUs", "choose another device"
-            )
-        native = native_of(driver, device, &properties, ip_version.version)
-    except UnusableError as error:
-        reason, advice = error.reason, error.advice
-    except Error as error:
+            reason, advice = f"it is {NAMES[properties.type]}, and forebay runs kernels on GPUs and CPUs", OTHER
+        else:
+            native = native_of(driver, device, &properties, ip_version.version)
+    except (UnusableError, Error) as error:
         reason, advice = str(error), UPDATE
     return DeviceInfo(
-        name="",  # until all are known
         backend="level_zero",
         kind=KINDS.get(properties.type, "gpu"),
-        index=0,
         description=properties.name.decode(errors="replace").strip() or "device",
         platform="Level Zero",
         version="Level Zero {}.{}".format(*driver.api_version),
@@ -239,9 +230,9 @@ cdef object native_of(ZeDriver driver, void* device, const DeviceProperties* pro
     groups = tuple([(there[i].flags, there[i].queues, there[i].max_fill_pattern) for i in range(there.size())])
     ordinal = next((ordinal for ordinal, group in enumerate(groups) if group[0] & COMPUTE), None)
     if ordinal is None:
-        raise UnusableError("it has no queue that runs kernels", UPDATE)
+        raise UnusableError("it has no queue that runs kernels")
     if not module.spirv_version:
-        raise UnusableError("its driver takes no SPIR-V", UPDATE)
+        raise UnusableError("its driver takes no SPIR-V")
     resolution = properties.timer_resolution
     in_cycles = properties.stype == TIMER_IN_CYCLES
     return ZeNative(
@@ -283,14 +274,14 @@ cdef str try_out(ZeDriver driver, void* device, uint32_t ordinal):
     # The loader may have the function and the driver not, and versions do not tell. So try to make an event.
     made = "create" if handle.makes_events() else "pool" if driver.extensions.intersection(EVENT_POOLS) else ""
     if not made:
-        raise UnusableError("its driver has no counter-based events", UPDATE)
+        raise UnusableError("its driver has no counter-based events")
     require_in_order_lists(handle, ordinal)
     try:
         ZeProgram(handle, probe_module(), False).limits("probe")
     except BuildError as error:
-        raise UnusableError(f"it cannot build a kernel: {first_line(error.log or str(error))}", UPDATE) from None
+        raise UnusableError(f"it cannot build a kernel: {first_line(error.log or str(error))}") from None
     except Error as error:
-        raise UnusableError(f"it cannot make a kernel: {error}", UPDATE) from None
+        raise UnusableError(f"it cannot make a kernel: {error}") from None
     return made
 
 
@@ -304,9 +295,9 @@ cdef int require_in_order_lists(handle, uint32_t ordinal) except -1:
     try:
         flags = handle.list_flags(ordinal)
     except Error as error:
-        raise UnusableError(f"its driver makes no in-order command list ({error})", UPDATE) from None
+        raise UnusableError(f"its driver makes no in-order command list ({error})") from None
     if flags is not None and not flags & IN_ORDER:
-        raise UnusableError("its driver does not say that a command list is in order", UPDATE)
+        raise UnusableError("its driver does not say that a command list is in order")
 
 
 def probe_module() -> bytes:

@@ -17,7 +17,6 @@ class LevelZero(DriverFolder):
     """See `DriverFolder`. The rest of the folder is imported late: `import forebay` looks for no device."""
 
     def look(self) -> Found:
-        """See `DriverFolder`."""
         from forebay.queues.levelzero import operations
 
         trouble = ""
@@ -33,7 +32,6 @@ class LevelZero(DriverFolder):
         return found
 
     def open_device(self, info: DeviceInfo) -> DriverDevice:
-        """See `DriverFolder`."""
         from forebay.queues.levelzero.device import LevelZeroDevice
 
         return LevelZeroDevice(info)

@@ -65,7 +65,6 @@ cdef extern from "queues/levelzero/calls.hpp" namespace "forebay_ze":
 cdef extern from "queues/levelzero/operations.hpp" namespace "forebay_ze" nogil:
     Calls ze
     Driver table
-    double _ticks_between "forebay_ze::ticks_between"(uint64_t first, uint64_t second, uint64_t mask)
 
     cdef enum:
         DEVICE_LOST
@@ -185,11 +184,6 @@ cpdef int check(Status status, str what="") except -1:
 TABLE: int = <uintptr_t> &table
 
 
-def ticks_between(uint64_t first, uint64_t second, uint64_t mask) -> float:
-    """As `elapsed` computes it."""
-    return _ticks_between(first, second, mask)
-
-
 # -- devices and programs as Python objects: each is destroyed with its last reference
 
 
@@ -221,11 +215,6 @@ cdef class DeviceHandle:
     def address(self) -> int:
         """The address of the ZeDevice, which is the context handle for the table of operations."""
         return <uintptr_t> self.device.get()
-
-    @property
-    def context(self) -> int:
-        """The driver's handle of the context."""
-        return <uintptr_t> self.device.get().context.get().handle
 
     def create_queue(self, uint32_t ordinal, uint32_t index, uint32_t priority) -> tuple[int, int]:
         """An in-order immediate command list: (the driver's handle, the operations' handle, which the caller owns)."""

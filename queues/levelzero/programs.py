@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import re
 import threading
 from collections.abc import Sequence
@@ -40,7 +41,6 @@ class Outcome(NamedTuple):
 
 
 _lock = threading.Lock()  # ocloc does not promise that simultaneous calls work
-_library: ctypes.CDLL | None = None
 
 
 def compile_source(source: str, info: DeviceInfo, options: Sequence[str] = ()) -> bytes:
@@ -81,17 +81,15 @@ def compiler_version() -> str:
     return outputs.get("OCL_DRIVER_VERSION", b"").strip(b"\0\n ").decode(errors="replace")
 
 
+@functools.cache
 def _load() -> ctypes.CDLL:
     """Load the library once. If that fails, the next call tries again."""
-    global _library
-    if _library is None:
-        try:
-            _library = ctypes.CDLL(LIBRARY)
-        except OSError as error:
-            raise NotSupportedError(
-                f"OpenCL C needs Intel's offline compiler, which cannot be loaded ({error}): {GET_OCLOC}"
-            ) from None
-    return _library
+    try:
+        return ctypes.CDLL(LIBRARY)
+    except OSError as error:
+        raise NotSupportedError(
+            f"OpenCL C needs Intel's offline compiler, which cannot be loaded ({error}): {GET_OCLOC}"
+        ) from None
 
 
 def _invoke(command: Sequence[str], source: bytes = b"") -> Outcome:

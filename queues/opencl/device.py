@@ -14,7 +14,7 @@ from forebay.core.driver import MOST_GROUPS, Adopted, BuiltProgram, DeviceInfo, 
 from forebay.queues.kernels import build
 from forebay.queues.opencl import operations
 from forebay.queues.opencl.operations import AdoptedMemory, ClMemory, MemoryPart
-from forebay.queues.opencl.programs import Builder, options_for_variables, takes_spirv
+from forebay.queues.opencl.programs import Builder, takes_spirv
 from forebay.spirv.intel_cpu.runtime import INTEL_CPU
 
 CL_QUEUE_PROPERTIES = 0x1093
@@ -136,12 +136,10 @@ class OpenCLDevice(DriverDevice):
 
     @property
     def takes_over(self) -> str:
-        """As `DriverDevice.takes_over`."""
         host = ", and memory of the host (__dlpack__, __array_interface__)" if self.takes_host else ""
         return f"memory of pyopencl in its context{host}"
 
     def can_adopt(self, thing: object) -> bool:
-        """As `DriverDevice.can_adopt`."""
         return type(thing).__module__.startswith("pyopencl")
 
     def adopt_memory(self, thing: Any) -> Adopted | None:
@@ -211,7 +209,6 @@ class OpenCLDevice(DriverDevice):
         return Array(queue, shape, dtype, data=cl.Buffer.from_int_ptr(self.lend(native), retain=True), offset=start)
 
     def adopt_host(self, owner: object, address: int, nbytes: int) -> AdoptedMemory:
-        """As `DriverDevice.adopt_host`."""
         return AdoptedMemory(owner, 0, address, nbytes, "host")
 
     def lend(self, memory: ClMemory | AdoptedMemory) -> int:
@@ -273,15 +270,8 @@ class OpenCLDevice(DriverDevice):
     # -- programs
 
     def expect_spirv(self) -> None:
-        """As `DriverDevice.expect_spirv`."""
         if self.info.platform == INTEL_CPU:
             build.expect()
 
-    @property
-    def variable_options(self) -> tuple[str, ...] | None:
-        """As `DriverDevice.variable_options`."""
-        return options_for_variables(self.native)
-
     def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> BuiltProgram:
-        """As `DriverDevice.build`."""
         return Builder(self.context, self.info, source, options).build()

@@ -77,10 +77,8 @@ def _describe(cl: Any, platform: Any, device: Any) -> DeviceInfo:
     kinds = {"gpu": bits.GPU, "cpu": bits.CPU, "accelerator": bits.ACCELERATOR}
     kind = next((kind for kind, bit in kinds.items() if device.type & bit), "custom")
     info = DeviceInfo(
-        name="",  # until all are known
         backend="opencl",
         kind=kind,
-        index=0,
         description=device.name.strip(),
         platform=platform.name.strip(),
         version=device.version.strip(),
@@ -187,10 +185,8 @@ def _missing(runtime: Path) -> DeviceInfo:
     except importlib.metadata.PackageNotFoundError:
         version = ""
     return DeviceInfo(
-        name="",
         backend="opencl",
         kind="cpu",
-        index=0,
         description="CPU",
         platform=INTEL_CPU,
         driver_version=version,

@@ -18,19 +18,16 @@ class OpenCL(DriverFolder):
     runs_anywhere = True
 
     def look(self) -> Found:
-        """See `DriverFolder`."""
         from forebay.queues.opencl import discovery
 
         return discovery.look()
 
     def open_device(self, info: DeviceInfo) -> DriverDevice:
-        """See `DriverFolder`."""
         from forebay.queues.opencl.device import OpenCLDevice
 
         return OpenCLDevice(info)
 
     def adopt_queue(self, thing: Any, opened: Iterable[DriverDevice]) -> AdoptedQueue | None:
-        """See `DriverFolder`."""
         cl = sys.modules.get("pyopencl")
         if cl is None or not isinstance(thing, cl.CommandQueue):
             return None
@@ -46,7 +43,6 @@ class OpenCL(DriverFolder):
         return AdoptedQueue(device, retain_queue(thing), bool(thing.properties & properties.PROFILING_ENABLE))
 
     def adopt_device(self, thing: Any, opened: Iterable[DriverDevice]) -> DriverDevice | DeviceInfo | None:
-        """See `DriverFolder`."""
         cl = sys.modules.get("pyopencl")
         if cl is None or not isinstance(thing, (cl.Context, cl.Device)):
             return None

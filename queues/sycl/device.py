@@ -91,12 +91,9 @@ class SyclDevice(DriverDevice):
         # forebay allocates memory through this queue and names it to users of the memory, but submits nothing to it.
         self._named = queue or dpctl.SyclQueue(self.native, property="in_order")
         self.context: Any = self._named.sycl_context
-        self._joining = dpctl.SyclQueue(self.context, self.native)
+        joining = dpctl.SyclQueue(self.context, self.native)
         self.handle: operations.ContextHandle = operations.ContextHandle(
-            self.context.addressof_ref(),
-            self.native.addressof_ref(),
-            self._named.addressof_ref(),
-            self._joining.addressof_ref(),
+            self.context, self.native, self._named, joining
         )
         self.context_handle: int = self.handle.address
         is_cpu = info.kind == "cpu"
@@ -145,11 +142,9 @@ class SyclDevice(DriverDevice):
     takes_over = "USM memory of its context (__sycl_usm_array_interface__)"
 
     def can_adopt(self, thing: object) -> bool:
-        """As `DriverDevice.can_adopt`."""
         return hasattr(thing, operations.INTERFACE)
 
     def adopt_memory(self, thing: object) -> Adopted | None:
-        """As `DriverDevice.adopt_memory`."""
         adopted: Adopted | None = operations.adopt_memory(thing, self.handle, self.info.name)
         return adopted
 
@@ -172,16 +167,9 @@ class SyclDevice(DriverDevice):
     # -- programs
 
     def expect_spirv(self) -> None:
-        """As `DriverDevice.expect_spirv`."""
         beneath = self._compiler()
         if beneath is not None:
             beneath.expect_spirv()
-
-    @property
-    def variable_options(self) -> tuple[str, ...] | None:
-        """As `DriverDevice.variable_options`."""
-        beneath = self._compiler()
-        return beneath.variable_options if beneath is not None else None
 
     def _no_variable(self, name: str) -> None:
         raise errors.NotSupportedError(

@@ -50,10 +50,8 @@ class Sycl(DriverFolder):
         if runtime is not None and not any(_platform_name(native) == INTEL_CPU for native in natives):
             devices.append(
                 DeviceInfo(
-                    name="",
                     backend="sycl",
                     kind="cpu",
-                    index=0,
                     description="CPU",
                     platform=INTEL_CPU,
                     usable=False,
@@ -67,13 +65,11 @@ class Sycl(DriverFolder):
         return Found(numbered(sorted(devices, key=_preference)), "")
 
     def open_device(self, info: DeviceInfo) -> DriverDevice:
-        """See `DriverFolder`."""
         from forebay.queues.sycl.device import SyclDevice
 
         return SyclDevice(info, self.drivers)
 
     def adopt_queue(self, thing: Any, opened: Iterable[DriverDevice]) -> AdoptedQueue | None:
-        """See `DriverFolder`."""
         dpctl = sys.modules.get("dpctl")
         if dpctl is None or not isinstance(thing, dpctl.SyclQueue):
             return None
@@ -117,7 +113,6 @@ def describe(native: Any) -> DeviceInfo:
         name=f"sycl:{kind}",
         backend="sycl",
         kind=kind,
-        index=0,
         description=native.name.strip(),
         platform=_platform_name(native),
         version="SYCL 2020",

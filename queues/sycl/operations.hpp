@@ -66,8 +66,6 @@ enum Code : int {};  // no error code
     X(void *, malloc_host, (size_t nbytes, void *queue)) \
     X(void, free_with_context, (void *memory, void *context)) \
     X(Code, USM_GetPointerType, (void *memory, void *context)) \
-    X(void *, Context_Copy, (void *context)) \
-    X(void, Context_Delete, (void *context)) \
     X(void *, KernelBundle_CreateFromOCLSource, (void *context, void *device, const char *source, \
         const char *options)) \
     X(void *, KernelBundle_CreateFromSpirv, (void *context, void *device, const void *module, size_t nbytes, \
@@ -203,11 +201,11 @@ struct SyclEvent : Counted<SyclEvent> {
     }
 };
 
-struct SyclContext {
-    void *context;  // owned
-    void *device;   // borrowed from a dpctl.SyclDevice
-    void *queue;    // owned; used to allocate memory, gets no commands
-    void *joining;  // owned; runs out of order
+struct SyclContext {  // of dpctl's objects, borrowed
+    void *context;
+    void *device;
+    void *queue;    // used to allocate memory, gets no commands
+    void *joining;  // runs out of order
 };
 
 // Whether SYCL has everything in the wait list. If so, replaces the entries by SYCL's events; the list may get shorter.

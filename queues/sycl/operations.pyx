@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 cimport cython
+from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uintptr_t
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
@@ -42,9 +43,9 @@ cdef extern from "queues/sycl/operations.hpp" namespace "forebay_sycl" nogil:
         WORK_GROUP_MEMORY, RAW_ARGUMENT, SUBMITTED
 
     cdef struct Calls:
-        Maker Queue_Copy, Event_Copy, Context_Copy, Kernel_Copy, malloc_device, malloc_shared, malloc_host
+        Maker Queue_Copy, Event_Copy, Kernel_Copy, malloc_device, malloc_shared, malloc_host
         Maker KernelBundle_CreateFromOCLSource, KernelBundle_CreateFromSpirv, KernelBundle_GetKernel
-        Doer Queue_Delete, Context_Delete, KernelBundle_Delete, Kernel_Delete, free_with_context
+        Doer KernelBundle_Delete, Kernel_Delete, free_with_context
         int (*USM_GetPointerType)(...) noexcept nogil
         cbool (*RawKernelArg_Available)() noexcept nogil
         cbool (*WorkGroupMemory_Available)() noexcept nogil
@@ -120,27 +121,21 @@ ARGUMENT_TYPES |= {"L": WORK_GROUP_MEMORY, "V": RAW_ARGUMENT}
 
 @cython.no_gc_clear
 cdef class ContextHandle:
-    """Holds its own references to a context and two of its queues. It takes their addresses in dpctl's objects."""
+    """A context, a device of it and two queues: objects of dpctl, which it keeps."""
 
     cdef SyclContext native
+    cdef tuple kept
 
-    def __init__(self, uintptr_t context, uintptr_t device, uintptr_t queue, uintptr_t joining) -> None:
-        self.native.context = sycl.Context_Copy(<void*> context)
-        self.native.device = <void*> device
-        self.native.queue = sycl.Queue_Copy(<void*> queue)
-        self.native.joining = sycl.Queue_Copy(<void*> joining)
-        if self.native.context == NULL or self.native.queue == NULL or self.native.joining == NULL:
-            raise Error("SYCL did not copy a context or a queue")
+    def __init__(self, context: object, device: object, queue: object, joining: object) -> None:
+        self.kept = context, device, queue, joining
+        self.native.context = <void*> <uintptr_t> context.addressof_ref()
+        self.native.device = <void*> <uintptr_t> device.addressof_ref()
+        self.native.queue = <void*> <uintptr_t> queue.addressof_ref()
+        self.native.joining = <void*> <uintptr_t> joining.addressof_ref()
 
     def __dealloc__(self):
         if is_forked():
-            return
-        if self.native.joining != NULL:
-            sycl.Queue_Delete(self.native.joining)
-        if self.native.queue != NULL:
-            sycl.Queue_Delete(self.native.queue)
-        if self.native.context != NULL:
-            sycl.Context_Delete(self.native.context)
+            Py_INCREF(self.kept)  # they are the parent's
 
     @property
     def address(self) -> int:

@@ -71,6 +71,16 @@ NEEDS = {
 }
 
 
+def variable_options(device):
+    """Options with which the device's compiler takes variables in global memory; None where it takes none."""
+    info = device.info
+    if info.backend == "sycl":
+        info = next(each for each in devices() if each.backend != "sycl" and each.description == info.description)
+    if info.backend == "level_zero":
+        return ("-cl-std=CL3.0",)
+    return options_for_variables(info.native) if info.backend == "opencl" else None
+
+
 OF_FILE = re.compile(r"^pytestmark = (?:\[$.*?^]$|.*?$)", re.DOTALL | re.MULTILINE)
 OF_MARK = re.compile(r"mark\.needs\((.*?)\)", re.DOTALL)
 WORD = re.compile(r'"(.*?)"')

@@ -6,6 +6,7 @@ import pytest
 from forebay import hip
 from tests.conftest import DEVICES, on_null_hardware
 from tests.drivers.levelzero import validation
+from tests.helpers.needs import variable_options
 from tests.inside import capture_of, forget_hip_handles, hip_without_mapped_memory, open_hip_devices
 
 SOURCE = """
@@ -165,7 +166,7 @@ def variables(device):
     """``variables()``: a module of `VARIABLES`, which the host may reach."""
     from .helpers import compiled
 
-    if device.driver.variable_options is None or device.info.backend == "sycl":
+    if variable_options(device) is None or device.info.backend == "sycl":
         pytest.skip("the device has no variables, or its driver does not report where they are")
     return lambda: ok(hip.hipModuleLoadData(compiled(VARIABLES)))
 

@@ -9,6 +9,7 @@ import pytest
 
 import forebay as fb
 from tests.helpers.device_data import device_data
+from tests.helpers.needs import variable_options
 from tests.helpers.refusals import refused
 from tests.inside import binary_of
 
@@ -25,11 +26,11 @@ kernel void write(global int *to, int value) { to[0] = value; }
 @pytest.fixture
 def build(device):
     """``build()``: the program; a device whose variables nobody can reach has none."""
-    if device.driver.variable_options is None:
+    if variable_options(device) is None:
         pytest.skip("the device has no variables")
     if device.info.backend == "sycl":
         pytest.skip("the driver does not report where variables are")
-    return lambda source=SOURCE: device.program(source, device.driver.variable_options)
+    return lambda source=SOURCE: device.program(source, variable_options(device))
 
 
 @pytest.fixture
@@ -193,6 +194,6 @@ def section(elf, name):
 def test_what_is_not_const_is_not_part_of_the_code(device, declared, in_code):
     """Else kernels would not see what the host writes, which null hardware cannot show."""
     source = f"{declared} int a = 0x12345678; kernel void get(global int *x) {{ x[0] = a; }}"
-    program = device.program(source, device.driver.variable_options)
+    program = device.program(source, variable_options(device))
     binary = binary_of(program, "get")
     assert ((0x12345678).to_bytes(4, "little") in section(binary, ".text.get")) == in_code

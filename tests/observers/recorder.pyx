@@ -423,6 +423,15 @@ cdef uintptr_t list_number(void* queue) noexcept nogil:
     return number_of((<ZeQueue*> queue).list)
 
 
+cdef extern from "queues/levelzero/operations.hpp" namespace "forebay_ze":
+    double _ticks_between "forebay_ze::ticks_between"(uint64_t first, uint64_t second, uint64_t mask) nogil
+
+
+def ticks_between(uint64_t first, uint64_t second, uint64_t mask):
+    """As `elapsed` of Level Zero computes it."""
+    return _ticks_between(first, second, mask)
+
+
 cdef class LevelZero(Recorder):
     """It follows each call: the objects and their scopes, the order of each list, and what the host knows to be done.
     From these it finds violations that null hardware hides. Hardware that executes nothing reports at once that

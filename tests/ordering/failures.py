@@ -39,7 +39,6 @@ LIVES = {
     "sycl": (
         (("DPCTLmalloc_device", "DPCTLmalloc_shared", "DPCTLmalloc_host"), ("DPCTLfree_with_context",)),
         (("DPCTLQueue_Copy",), ("DPCTLQueue_Delete",)),
-        (("DPCTLContext_Copy",), ("DPCTLContext_Delete",)),
         (("DPCTLKernel_Copy", "DPCTLKernelBundle_GetKernel"), ("DPCTLKernel_Delete",)),
         (
             ("DPCTLKernelBundle_CreateFromOCLSource", "DPCTLKernelBundle_CreateFromSpirv"),

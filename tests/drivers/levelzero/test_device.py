@@ -13,10 +13,10 @@ from forebay.core.errors import BuildError, NotSupportedError, OutOfMemoryError
 from forebay.queues.kernels.cache import BinaryCache
 from forebay.queues.levelzero import programs
 from forebay.queues.levelzero.device import LevelZeroDevice
-from forebay.queues.levelzero.operations import ticks_between
 from forebay.queues.selection import DRIVERS
 from tests.helpers.spirv import fill_module
 from tests.inside import without_compiler
+from tests.observers.recorder import ticks_between
 
 pytestmark = pytest.mark.needs("null hardware")
 

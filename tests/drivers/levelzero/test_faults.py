@@ -14,6 +14,7 @@ import pytest
 import forebay as fb
 from forebay.queues.device import open_devices
 from forebay.queues.levelzero.operations import FUNCTIONS, result_name
+from tests.helpers.needs import variable_options
 from tests.helpers.observer import Calls
 from tests.ordering import failures
 from tests.ordering.program import SOURCE
@@ -76,7 +77,7 @@ def play(opened, forgive):
     kernel = again(device.program, SOURCE)["advance"]
     first, second, null = again(device.queue, timing=True), again(device.queue, blocking=False), device.null_queue
     buffer, host = again(device.empty, 64, "u4"), np.arange(64, dtype="u4")
-    step(lambda: device.program(VARIABLE, device.driver.variable_options).get_global("count"))
+    step(lambda: device.program(VARIABLE, variable_options(device)).get_global("count"))
     for turn in range(2):
         gate = step(first.gate)
         step(first.fill, buffer, 1)

@@ -12,7 +12,7 @@ from forebay.core.errors import BuildError, NotSupportedError
 from forebay.queues.levelzero import programs
 from forebay.queues.selection import select
 from forebay.spirv import declarations
-from tests.inside import without_compiler
+from tests.inside import compiler_is_loaded_again, without_compiler
 
 pytestmark = pytest.mark.needs("null hardware")
 
@@ -47,7 +47,7 @@ def freed():
         loaded[-1].oclocFreeOutput.errcheck = lambda result, *_: outputs.pop() and result
         return loaded[-1]
 
-    with mock.patch.object(programs, "_library", None), mock.patch.object(ctypes, "CDLL", load):
+    with compiler_is_loaded_again(), mock.patch.object(ctypes, "CDLL", load):
         yield
     assert not outputs
     assert len(loaded) < 2

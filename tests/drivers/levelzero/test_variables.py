@@ -9,6 +9,7 @@ import pytest
 
 import forebay as fb
 from forebay.queues.levelzero import programs
+from tests.helpers.needs import variable_options
 from tests.inside import module_of
 
 pytestmark = pytest.mark.needs("null hardware")
@@ -23,7 +24,7 @@ kernel void fill(global int *x, int value) { x[0] = value + count; }
 def test_they_are_unified_shared_memory_and_keep_the_module(opened):
     """The observer must report an address that is not a variable's, or whose memory is gone."""
     device = opened()
-    queue, program = device.queue(), device.program(SOURCE, device.driver.variable_options)
+    queue, program = device.queue(), device.program(SOURCE, variable_options(device))
     for name in ("count", "never_used"):
         variable = program.get_global(name).view("i4")
         variable.set(np.ones(variable.size, "i4"), queue=queue)
@@ -49,7 +50,7 @@ def test_the_answers_of_a_cold_and_of_a_warm_start_are_the_same(opened, cache):
     """The driver reports different errors for a freshly compiled program and for one from native code."""
     with opened() as device:
         for _ in range(2):
-            program = device.program(SOURCE, device.driver.variable_options)
+            program = device.program(SOURCE, variable_options(device))
             assert program.get_global("never_used").nbytes == 12
             for name in ("none", "fill"):
                 with pytest.raises(fb.InvalidArgumentError, match="no variable"):
@@ -60,5 +61,5 @@ def test_the_answers_of_a_cold_and_of_a_warm_start_are_the_same(opened, cache):
 def test_a_program_without_variables_is_compiled_without_the_option(opened, cache):
     with opened() as device, mock.patch.object(programs, "build_apart", wraps=programs.build_apart) as build:
         device.program("constant int a[2] = {1, 2}; kernel void get(global int *x) { x[0] = a[x[1]]; }")
-        device.program(SOURCE, device.driver.variable_options)
+        device.program(SOURCE, variable_options(device))
     assert [call.args[3] for call in build.call_args_list] == [(), ("-ze-take-global-address",)]

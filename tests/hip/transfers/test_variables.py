@@ -9,6 +9,7 @@ from forebay import hip
 from forebay.core.driver import Language
 from forebay.hiprtc.code import pack_code
 from tests.helpers.device_data import device_data
+from tests.helpers.needs import variable_options
 
 from ..conftest import ok
 from ..helpers import E, K, code, instantiate, ints, launch, launched, read, variable
@@ -75,7 +76,7 @@ def test_modules_have_their_own(variables):
 
 def test_variables_of_opencl_c(variables, device):
     source = "global int count = 3; kernel void get(global int *out) { out[0] = count; }"
-    image = pack_code("name", Language.OPENCL_C, source, device.driver.variable_options)
+    image = pack_code("name", Language.OPENCL_C, source, variable_options(device))
     module, out = ok(hip.hipModuleLoadData(image)), ints(1)
     pointer, nbytes = ok(hip.hipModuleGetGlobal(module, b"count"))
     assert nbytes == 4
