@@ -47,6 +47,11 @@ cdef enum:
     BUSY_AT_ONCE = 2  # after so many on which nothing is done it stops; the next one begins with others
 
 
+cdef class Abandoned:  # a context that is gone, with work outstanding
+    cdef Ref[DeviceState] state
+    cdef object driver
+
+
 # -- retiring
 
 
@@ -351,8 +356,9 @@ cdef enum:
     SPARE_STAGING = 2  # pieces of staging memory that a parameter keeps
 
 
-cdef Retired* sort_out(DeviceState* device, bint allowed, Retired* done) noexcept nogil:
-    """Return what may be released. Keep the rest while nothing may be released."""
+cdef void release_done(DeviceState* device, Retired* done):
+    """Release what is done, or keep it while nothing may be released."""
+    cdef bint allowed = may_release(device)
     cdef Retired* ended = NULL
     cdef Retired* what
     cdef Guard guard
@@ -366,14 +372,7 @@ cdef Retired* sort_out(DeviceState* device, bint allowed, Retired* done) noexcep
             push(&ended, what)  # which releases nothing where nothing may be
         else:
             push(&device.deferred.kept, what)
-    return ended
-
-
-cdef void release_done(DeviceState* device, Retired* done):
-    """Release what is done, or keep it while nothing may be released."""
-    cdef bint allowed = may_release(device)
-    cdef Retired* ended = sort_out(device, allowed, done)
-    cdef Retired* what
+    guard.leave()
     while ended != NULL:
         what = take_first(&ended)
         if what.queue != NULL:
@@ -415,11 +414,6 @@ cdef void collect_device(DeviceState* device):
         with nogil:
             take_retired(device, False, &done)
         release_done(device, done)
-
-
-cdef inline bint holds_something(const QueueState* queue) noexcept nogil:
-    """This check may race, as that of `has_retired`."""
-    return not (queue.deferred.retired.empty() and queue.order.checkpoints.empty() and queue.plans.staged == 0)
 
 
 cdef void collect_all(DeviceState* device):
@@ -464,7 +458,10 @@ cdef void collect_queue(QueueState* queue):
     """Give back what the queue's completed commands used. Asks no driver, and does not wait for another thread that has
     the queue's lock.
     """
-    if holds_something(queue) or queue.device.deferred.fresh != NULL:  # may race
+    if not (  # this may race, as `has_retired`
+        queue.deferred.retired.empty() and queue.order.checkpoints.empty() and queue.plans.staged == 0
+        and queue.device.deferred.fresh == NULL
+    ):
         collect_used(queue)
 
 
@@ -516,45 +513,36 @@ cdef Status reach_point(DeviceState* device, Epochs* epochs, uint64_t epoch) noe
 # -- releases what contexts that are gone have left behind, once no outstanding work can use it any more
 
 
-cdef cppclass Abandoned:
-    Ref[DeviceState] state
-    PyObject* driver  # owned
-
-
-# With work outstanding; only touched with the GIL. Never deleted: at exit the drivers may have gone.
-cdef vector[Abandoned]* abandoned = new vector[Abandoned]()
+cdef list abandoned = []  # stays at exit, when the drivers may have gone; only touched with the GIL
 
 
 cdef void abandon(Ref[DeviceState]& state, object driver):
-    cdef Abandoned context
-    Py_INCREF(driver)
+    cdef Abandoned context = Abandoned.__new__(Abandoned)
     context.state = move(state)
-    context.driver = <PyObject*> driver
-    abandoned.push_back(context)
+    context.driver = driver
+    abandoned.append(context)
     collect_abandoned()
-
-
-cdef bint is_in_use(DeviceState* device) noexcept nogil:
-    cdef Guard guard
-    guard.take(device.registry.lock)
-    return has_retired(device) or not device.registry.queues.empty()
 
 
 cdef void collect_abandoned():
     """Release what can be released by now."""
-    cdef vector[Abandoned] contexts
-    cdef Abandoned* context
-    cdef size_t i
-    contexts.swap(abandoned[0])  # more may be abandoned meanwhile
-    for i in range(contexts.size()):
-        context = &contexts[i]
-        collect_all(context.state.get())
-        if is_in_use(context.state.get()):
-            abandoned.push_back(dereference(context))
+    global abandoned
+    cdef list contexts = abandoned
+    cdef Abandoned context
+    cdef DeviceState* device
+    cdef Guard guard
+    abandoned = []  # more may be abandoned meanwhile
+    for context in contexts:
+        device = context.state.get()
+        collect_all(device)
+        guard.take(device.registry.lock)
+        in_use = has_retired(device) or not device.registry.queues.empty()
+        guard.leave()
+        if in_use:
+            abandoned.append(context)
         else:
-            release_idle_queues(context.state.get(), 0)
+            release_idle_queues(device, 0)
             context.state.clear()  # before the driver
-            Py_DECREF(<object> context.driver)
 
 
 # -- closed queues, and those whose Queue is gone: when its work is done, the driver's queue is kept for another Queue

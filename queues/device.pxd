@@ -21,8 +21,3 @@ cdef class Context:
     cdef uint64_t number_device(self)
     cdef leave(self)
     cdef lose(self, str message)
-
-
-# These two count the Device that asks as open.
-cdef Context context_of(object filter, bint private)
-cdef Context new_context(object driver)

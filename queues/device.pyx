@@ -43,7 +43,7 @@ from forebay.races.checker cimport ALL, ALONE, change_checking, join as add_past
 from forebay.sync.finish cimport finish_device, wait_for_retired
 from forebay.sync.ordering cimport divide_capacity, enter_list, join_quota
 
-from forebay.core.driver import Adopted, AnyDevice, DeviceInfo, be
+from forebay.core.driver import AnyDevice, DeviceInfo, be
 from forebay.core.errors import (
     ArgumentTypeError, DeviceLostError, DriverError, Error, InvalidArgumentError, NotSupportedError, OutOfMemoryError
 )
@@ -184,13 +184,7 @@ cdef class Device:
         check_flag(private, "Device: private")
         if timing is not None:
             check_flag(timing, "Device: timing")
-        checks, raises = read_check(check)
-        note_drivers()
-        collect_abandoned()
-        with finished_before_exit("Device()"):
-            open_context(self, context_of(filter, private), timing)
-        if checks:
-            check_races(self, raises)
+        open_device(self, lambda: context_of(filter, private), timing, check)
         if debug and not self.check:
             log.warning(
                 "Device(debug=True) waits for each launch, so faults of order cannot show with it: they are found by "
@@ -266,12 +260,7 @@ cdef class Device:
     def _of(driver: DriverDevice) -> Device:
         """Make a Device of a `DriverDevice` that `selection.open_driver` did not open. It shares nothing."""
         cdef Device device = Device.__new__(Device)
-        note_drivers()
-        collect_abandoned()
-        open_context(device, new_context(driver), None)
-        checks, raises = read_check(None)
-        if checks:
-            check_races(device, raises)
+        open_device(device, lambda: new_context(driver), None, None)
         return device
 
     def __del__(self) -> None:
@@ -364,7 +353,9 @@ cdef class Device:
         cdef Queue queue
         self._check_open()
         if others:
-            refuse_settings(tuple(others))
+            found = [ours for ours, theirs in SETTINGS.items() if set(others) & set(theirs.split())]
+            instead = f"write {', '.join(found)}" if found else "it takes blocking, priority and timing"
+            raise ArgumentTypeError(f"queue() takes no {', '.join(others)}: {instead}")
         check_flag(blocking, "queue: blocking")
         if timing is not None:
             check_flag(timing, "queue: timing")
@@ -591,12 +582,16 @@ cdef class Device:
         if usm_type == "device" and nbytes < NO_MORE_THAN:
             memory = take_spare(self.state, nbytes)
         if memory is None:
+            shared = usm_type == "ipc"
+            allocate = partial(self.driver.allocate_shared, nbytes) if shared else partial(
+                self.driver.allocate, nbytes, usm_type)
             try:
-                memory = ask_for_memory(self, nbytes, usm_type)
+                memory = allocate()
             except OutOfMemoryError:
-                memory = allocate_after_wait(self, nbytes, usm_type)
-                if memory is None:
+                log.info("no room for %d bytes on %s: waiting for memory that is in use", nbytes, self.name)
+                if not make_room(self):
                     raise
+                memory = allocate()
             self._allocations += 1
         return own_memory(self.state, memory, True, usm_type == "device")
 
@@ -694,11 +689,20 @@ cdef class Device:
         if own is not None:
             return buffer
         adopted = self.driver.adopt_memory(thing)
-        if adopted is None:
-            adopted = adopt_host_memory(self, thing)
-        elif queue._capture is None:
-            self.driver.hand_over(thing, queue.native)
-        return self._over(*adopted)
+        if adopted is not None:
+            if queue._capture is None:
+                self.driver.hand_over(thing, queue.native)
+            return self._over(*adopted)
+        if not self.driver.takes_over:
+            raise NotSupportedError(
+                f"as_buffer: {self.name} takes over no memory of other packages; Device.array copies what NumPy can "
+                "read")
+        array = host_array(thing) if self.driver.takes_host else None
+        if array is None:
+            raise ArgumentTypeError(
+                f"as_buffer: {self.name} takes over {self.driver.takes_over}, not {name_of_type(thing)}; Device.array "
+                "copies what NumPy can read")
+        return self._over(self.driver.adopt_host(array, array.ctypes.data, array.nbytes), array.shape, array.dtype)
 
     def can_access_peer(self, peer: Device) -> bool:
         """Whether kernels of this device can use memory of another one, `peer` (CUDA: GPUs with a link).
@@ -865,7 +869,7 @@ cdef class Device:
         Exception
             Whatever a host function raised since the last synchronize.
         """
-        check_open(self)
+        self._check_open()
         if captures_under_way():
             refuse_synchronize(self, "Device.finish()")
         finish_all(self, 0, True)
@@ -909,8 +913,10 @@ cdef class Device:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _check_open(self) -> None:
-        check_open(self)
+    cpdef int _check_open(self) except -1:
+        if self.closed or self._context.lost is not None:
+            raise self._unusable(self)
+        return 0
 
     def _unusable(self, thing: object) -> Error:
         """Return the error for using a thing of this device that is closed, or lost with the device."""
@@ -945,14 +951,8 @@ cdef class Device:
             wait_for_openings()
 
     def _give_back_memory(self) -> None:
-        give_back_memory(self)
-
-
-def check_races(Device device, raises: bool) -> None:
-    """Check the queues of its context for races from now on."""
-    change_checking(device.null_queue, 1, raises)
-    device.check = "races,error" if raises else "races"
-    begin_summary()
+        self.pool.trim_after_wait()
+        self._launch_memory.trim_after_wait()
 
 
 def races_of(Device device) -> tuple[Race, ...]:
@@ -985,17 +985,12 @@ def leave_host_memory(Device device, Buffer buffer) -> None:
     device.driver.unregister_host(memory.native)
 
 
-def ask_for_memory(Device device, nbytes: int, usm_type: str) -> DriverMemory:
-    return device.driver.allocate_shared(nbytes) if usm_type == "ipc" else device.driver.allocate(nbytes, usm_type)
-
-
-def allocate_after_wait(Device device, nbytes: int, usm_type: str) -> DriverMemory | None:
-    """Give back what is not needed, wait for what will come free, and try again. None when that does not help."""
-    log.info("no room for %d bytes on %s: waiting for memory that is in use", nbytes, device.name)
+cdef bint make_room(Device device) except -1:
+    """Give back what is not needed, and wait for what will come free. Returns whether there was any."""
     cdef Status status = 0
     cdef bint given_up = give_up(device.pool, 0, False) | give_up(device._launch_memory, 0, False)
     if not given_up and not has_retired(device.state):
-        return None
+        return False
     collect_all(device.state)
     if not on_host_thread() and not captures_under_way():
         with nogil:
@@ -1003,27 +998,11 @@ def allocate_after_wait(Device device, nbytes: int, usm_type: str) -> DriverMemo
         if status != 0:
             device._raise(status, "wait for memory")
         collect_all(device.state)
-    try:
-        return ask_for_memory(device, nbytes, usm_type)
-    except OutOfMemoryError:
-        return None
-
-
-def adopt_host_memory(Device device, thing: Any) -> Adopted:
-    if not device.driver.takes_over:
-        raise NotSupportedError(
-            f"as_buffer: {device.info.name} takes over no memory of other packages; Device.array copies what NumPy "
-            "can read")
-    array = host_array(thing) if device.driver.takes_host else None
-    if array is None:
-        raise ArgumentTypeError(
-            f"as_buffer: {device.info.name} takes over {device.driver.takes_over}, not {name_of_type(thing)}; "
-            "Device.array copies what NumPy can read")
-    memory = device.driver.adopt_host(array, array.ctypes.data, array.nbytes)
-    return Adopted(memory, array.shape, array.dtype)
+    return True
 
 
 def close_device(Device device, raising: bool) -> None:
+    cdef Refs[QueueState] queues
     refuse_on_host_thread("Device.close()")
     if captures_under_way():
         abandon_captures(device)
@@ -1033,8 +1012,12 @@ def close_device(Device device, raising: bool) -> None:
             finish_all(device, device.number, raising=False)  # what host functions submit meanwhile is taken
             refuse_commands(device)
         finish_all(device, device.number, raising)  # what other threads have submitted before that
-    except DeviceLostError:
-        count_as_done(device.state)
+    except DeviceLostError:  # all of its work counts as done: it will never say so
+        with nogil:
+            registered_queues(device.state, queues)
+            for queue in queues:
+                note_reached(queue.epochs, submitted_epoch(queue.epochs), NULL)
+            queues.clear()
         if not was_lost:
             raise
     finally:
@@ -1070,7 +1053,14 @@ def driver_error(Device device, message: str, call: str, code: int, name: str) -
     return DeviceLostError(message, call=call, code=code, name=name)
 
 
-cdef object open_context(Device device, Context context, object timing):
+def open_device(Device device, find_context: Callable[[], Context], timing: bool | None, check: str | None) -> None:
+    """Make a Device of a context, which counts it as open already."""
+    cdef Context context
+    checks, raises = read_check(check)
+    note_drivers()
+    collect_abandoned()
+    with finished_before_exit("Device()"):
+        context = find_context()
     device.driver = context.driver
     device.info = context.driver.info
     device.timing = context.driver.timing_is_free if timing is None else timing
@@ -1090,6 +1080,10 @@ cdef object open_context(Device device, Context context, object timing):
     device._launch_memory.release_threshold = KEPT_FOR_LAUNCHES
     device._null_queue = new_queue(device, context.null_queue, context.native_null_queue, 0)
     devices_made.append(weakref.ref(device, devices_made.remove))
+    if checks:
+        change_checking(device._null_queue, 1, raises)
+        device.check = "races,error" if raises else "races"
+        begin_summary()
 
 
 def find_built(Device device, owner: object, key: Hashable) -> Any:
@@ -1113,22 +1107,11 @@ def keep_built(Device device, owner: object, key: Hashable, built: object) -> No
         raise device._unusable(device)
 
 
-cdef inline int give_back_memory(Device device) except -1:
-    device.pool.trim_after_wait()
-    device._launch_memory.trim_after_wait()
-    return 0
-
-
-cdef inline int check_open(Device device) except -1:
-    if device.closed or device._context.lost is not None:
-        raise device._unusable(device)
-    return 0
-
-
 cdef int synchronized(object of, object queue) except -1:
     """Do what follows after the host has waited for this queue of the Device."""
     cdef Device device = of
-    give_back_memory(device)
+    device.pool.trim_after_wait()
+    device._launch_memory.trim_after_wait()
     if device._host_errors.kept:
         device._host_errors.raise_first(queue)
     return 0
@@ -1164,28 +1147,11 @@ cpdef int finish_all(Device device, uint64_t owner=0, bint raising=True) except 
     return 0
 
 
-cdef void count_as_done(DeviceState* state):
-    """Let all of a device's work count as done: the device is lost, and will never say so."""
-    cdef Refs[QueueState] queues
-    with nogil:
-        registered_queues(state, queues)
-        for queue in queues:
-            note_reached(queue.epochs, submitted_epoch(queue.epochs), NULL)
-        queues.clear()
-
-
 # What `queue` calls the settings that other packages give a queue, and their words.
 SETTINGS: dict[str, str] = {
     "blocking=False": "non_blocking nonblocking flags",
     "timing=True": "enable_profiling profiling properties property enable_timing",
 }
-
-
-def refuse_settings(words: tuple[str, ...]) -> None:
-    """Raise for keywords that `Device.queue` does not have."""
-    found = [ours for ours, theirs in SETTINGS.items() if set(words) & set(theirs.split())]
-    instead = f"write {', '.join(found)}" if found else "it takes blocking, priority and timing"
-    raise ArgumentTypeError(f"queue() takes no {', '.join(words)}: {instead}")
 
 
 def check_flag(value: object, name: str) -> None:

@@ -5,7 +5,7 @@ from libc.stdint cimport uint64_t
 from forebay.core.state cimport AnyQueue, DeviceState, QueueState
 
 cdef class Queue(AnyQueue):
-    pass
+    cpdef int _check_open(self) except -1
 
 
 # What follows after the host has waited for a queue: of the Device, which is not known here

@@ -96,12 +96,6 @@ cdef Queue new_queue(object device, QueueState* state, object native, object pri
     return queue
 
 
-cdef inline int check_open(Queue queue) except -1:
-    if is_closed(queue.state):
-        raise queue.device._unusable(queue)
-    return 0
-
-
 cdef int check_may_wait(Queue queue, str what) except -1:
     """Check that the capture rules let the host query the queue, or wait for it."""
     if queue._capture is not None:
@@ -289,7 +283,7 @@ cdef class Queue(AnyQueue):
     # -- commands
 
     def _bind(self, Kernel kernel, grid: Grid, block: Grid, tuple args) -> BoundLaunch:
-        check_open(self)
+        self._check_open()
         return bind(self, self.state, kernel, grid, block, args)
 
     # What replaces these, with its documentation, is `launch_definition`.
@@ -362,7 +356,7 @@ cdef class Queue(AnyQueue):
         """
         if self._capture is None or (buffer := self._capture.alloc(self, shape, dtype)) is None:
             if is_closed(self.state):
-                check_open(self)
+                self._check_open()
             buffer = (<MemoryPool> self.device.pool).alloc(self.device, self, self.state, shape, dtype)
         return buffer
 
@@ -385,7 +379,7 @@ cdef class Queue(AnyQueue):
         """
         if self._capture is None or not self._capture.free(self, buf):
             if is_closed(self.state):
-                check_open(self)
+                self._check_open()
             free(self, self.state, buf)
 
     def host(self, function: Callable[[], object]) -> None:
@@ -460,7 +454,7 @@ cdef class Queue(AnyQueue):
         CaptureIsolationError, CaptureMergeError
             When one of the two is captured and the other is not, or by another capture.
         """
-        check_open(self)
+        self._check_open()
         if isinstance(event_or_queue, Event):
             wait_for_event(self, self.state, self._capture, event_or_queue)
         elif isinstance(event_or_queue, Queue):
@@ -484,7 +478,7 @@ cdef class Queue(AnyQueue):
         DriverError
             When the driver reports a failure.
         """
-        check_open(self)
+        self._check_open()
         check_may_wait(self, "query of")
         return wait_checked(self, self.state, True, None) if is_checked(self.state) else query_queue(self, self.state)
 
@@ -509,7 +503,7 @@ cdef class Queue(AnyQueue):
             Whatever a host function of this queue raised.
         """
         if is_closed(self.state):
-            check_open(self)
+            self._check_open()
         if self._capture is not None or captures_under_way():
             check_may_wait(self, "finish of")
         if on_host_thread():
@@ -588,7 +582,7 @@ cdef class Queue(AnyQueue):
         CaptureInvalidatedError, CaptureUnjoinedError
             When the capture gives no graph. It has ended.
         """
-        check_open(self)
+        self._check_open()
         if self._capture is None:
             raise CaptureError(f"{self!r} is not captured")
         return self._capture.end(self)
@@ -609,7 +603,7 @@ cdef class Queue(AnyQueue):
         ------
         ClosedError
         """
-        check_open(self)
+        self._check_open()
         return self.device._new_step(self)
 
     def _refuse_in_capture(self, what: str) -> None:
@@ -644,7 +638,7 @@ cdef class Queue(AnyQueue):
             self._raise(status, "close")
 
     def __enter__(self) -> Self:
-        check_open(self)
+        self._check_open()
         self.device._context.entered.queues.append(self)
         return self
 
@@ -654,8 +648,10 @@ cdef class Queue(AnyQueue):
             raise Error(f"{self!r} is not this thread's current queue")
         entered.pop()
 
-    def _check_open(self) -> None:
-        check_open(self)
+    cpdef int _check_open(self) except -1:
+        if is_closed(self.state):
+            raise self.device._unusable(self)
+        return 0
 
     def _raise(self, status: int, what: str) -> None:
         """Raise the exception for a failed operation."""
