@@ -37,7 +37,7 @@ from forebay.queues.memory.allocation cimport (
     Allocation, OpenAllocations, OwnedMemory, expose, hold_memory, new_allocation, own_memory, pinned_memory_of
 )
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
-from forebay.queues.memory.pool cimport NO_MORE_THAN, Lease, MemoryPool, give_up, new_pool
+from forebay.queues.memory.pool cimport NO_MORE_THAN, Lease, MemoryPool, new_pool
 from forebay.queues.queue cimport Queue, connect_device, new_queue, new_queue_of
 from forebay.races.checker cimport ALL, ALONE, change_checking, join as add_past, made, races
 from forebay.sync.finish cimport finish_device, wait_for_retired
@@ -357,11 +357,10 @@ cdef class Device:
             instead = f"write {', '.join(found)}" if found else "it takes blocking, priority and timing"
             raise ArgumentTypeError(f"queue() takes no {', '.join(others)}: {instead}")
         check_flag(blocking, "queue: blocking")
-        if timing is not None:
-            check_flag(timing, "queue: timing")
-        priority = read_int(priority, "queue: priority is an int")
         if timing is None:
             timing = self.timing
+        check_flag(timing, "queue: timing")
+        priority = read_int(priority, "queue: priority is an int")
         collect_device(self.state)
         priority = min(max(priority, min(self.driver.priorities)), max(self.driver.priorities))
         check_memory()
@@ -988,7 +987,7 @@ def leave_host_memory(Device device, Buffer buffer) -> None:
 cdef bint make_room(Device device) except -1:
     """Give back what is not needed, and wait for what will come free. Returns whether there was any."""
     cdef Status status = 0
-    cdef bint given_up = give_up(device.pool, 0, False) | give_up(device._launch_memory, 0, False)
+    cdef bint given_up = device.pool.give_up(0, False) | device._launch_memory.give_up(0, False)
     if not given_up and not has_retired(device.state):
         return False
     collect_all(device.state)
@@ -1263,16 +1262,15 @@ class ThreadQueues(threading.local):
 
     def own(self, make: Callable[[], Queue]) -> Queue:
         """Return this thread's own queue. It may come from a thread that has ended; else `make` makes a new one."""
-        if self._own is not None and not self._own.queue.closed:
-            return self._own.queue
-        queue = None
-        try:
-            while queue is None or queue.closed:
-                queue = self._idle.popleft()
-        except IndexError:
-            queue = make()
-        self._own = _Own(queue, self._idle)
-        return queue
+        if self._own is None or self._own.queue.closed:
+            queue = None
+            try:
+                while queue is None or queue.closed:
+                    queue = self._idle.popleft()
+            except IndexError:
+                queue = make()
+            self._own = _Own(queue, self._idle)
+        return self._own.queue
 
 
 _shared: list[Context] = []  # contexts with open Devices that others may join
@@ -1348,31 +1346,21 @@ cdef Context new_context(object driver):
     return context
 
 
-cdef Context join(object info):
-    """Join the context of this device, and return it; None when there is no open one that others may join."""
-    cdef Context context
-    for context in _shared:
-        known = context.driver.info
-        if known.name == info.name and known.native is info.native:
-            context.open_devices += 1
-            return context
-    return None
-
-
 cdef Context context_of(object filter, bint private):
     """Return the context of the device that `selection.select` finds. It is opened if it is not, or if it is private.
     """
-    cdef Context context, opened
+    cdef Context context, opened = None
     info = selection.select(filter)
-    context = None if private else join(info)
-    if context is not None:
-        return context
-    opened = new_context(selection.open_driver(info))
-    if private:
-        return opened
-    context = join(info)  # another thread may have been faster
-    if context is not None:
-        opened.leave()
-        return context
-    _shared.append(opened)
+    while True:
+        for context in () if private else _shared:
+            if context.driver.info.name == info.name and context.driver.info.native is info.native:
+                context.open_devices += 1
+                if opened is not None:  # another thread was faster
+                    opened.leave()
+                return context
+        if opened is not None:
+            break
+        opened = new_context(selection.open_driver(info))
+    if not private:
+        _shared.append(opened)
     return opened

@@ -65,7 +65,7 @@ cdef class Allocation:
 cdef OwnedMemory own_memory(DeviceState* state, object native, bint listed, bint reusable=*)
 cdef Allocation new_allocation(object device, OwnedMemory memory)
 cdef void expose(Allocation allocation) noexcept
-cdef uint64_t exposures() noexcept  # how often somebody was let write to memory without forebay's knowledge
+cdef uint64_t exposures  # how often somebody was let write to memory without forebay's knowledge
 # The driver's memory, to be held while a command with it is submitted. Raises ClosedError, which says what is closed.
 cdef OwnedMemory hold_memory(Allocation allocation, object what=*)
 # The pinned memory of the device in which these bytes of the host lie, and from which byte on; else None

@@ -192,18 +192,14 @@ cdef PackedPointer pointer_to(OwnedMemory memory):
     return pointer
 
 
-cdef uint64_t exposed = 0
-
-
-cdef uint64_t exposures() noexcept:
-    return exposed
+exposures = 0
 
 
 cdef void expose(Allocation allocation) noexcept:
     """Note that a holder outside forebay may write to it at any time. What was known of the data is out of date."""
-    global exposed
+    global exposures
     cdef Guard guard
-    exposed += 1
+    exposures += 1
     allocation.exposed += 1
     guard.take(allocation.usage.lock)
     allocation.usage.writes += 1

@@ -454,23 +454,19 @@ cdef class Buffer:
         self._check_open()
         place = self.device.driver.dlpack_device(self.usm_type)
         if place is not None and stream is not None and not copy and dl_device in (None, place):
-            if stream != -1:
-                self._order_stream(stream)
+            if stream != -1:  # it comes after all uses of the memory that are submitted
+                queue = self.device.queue(blocking=False, timing=False)
+                try:
+                    self._let_follow(queue, False)
+                    queue.record()  # the command that carries the waits
+                    self.device.driver.order_stream(stream, queue.native)
+                finally:
+                    queue.close()
             expose(self.allocation)  # for good, as forebay cannot know when the other use ends
             memory = hold_memory(self.allocation)
             memory.reusable = 0
             return new_capsule(memory, self.memory.address, self.shape, self.dtype, place)
         return capsule_of(self, stream, copy, {"max_version": max_version, "dl_device": dl_device})
-
-    def _order_stream(self, stream: int) -> None:
-        """Let a stream of another package come after all uses of the memory that are submitted."""
-        queue = self.device.queue(blocking=False, timing=False)
-        try:
-            self._let_follow(queue, False)
-            queue.record()  # the command that carries the waits
-            self.device.driver.order_stream(stream, queue.native)
-        finally:
-            queue.close()
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's device: the host, (1, 0), for what the host reads in place; (2, …) for memory of a device of

@@ -139,8 +139,7 @@ struct Shelf {
     ClockEntry queue;  // whose; NULL: anyone may have them
     List<Block, IN_BIN> bins[BINS + 1];  // the last stays empty
     uint64_t filled[3] = {0, 0, uint64_t(1) << (BINS & 63)};  // which bins are not empty; the last one's bit stays set
-    List<Block, BY_AGE> by_age;
-    size_t count = 0;
+    List<Block, BY_AGE> by_age;  // all
 
     explicit Shelf(Epochs *epochs) {
         if (epochs) queue = ClockEntry(epochs, 0);
@@ -148,14 +147,12 @@ struct Shelf {
     void add(Block *block) {
         int at = bin_of(block->nbytes);
         block->shelf = this;
-        count++;
         filled[at >> 6] |= uint64_t(1) << (at & 63);
         bins[at].append(block);
         by_age.append(block);
     }
     void remove(Block *block) {
         int at = bin_of(block->nbytes);
-        count--;
         bins[at].remove(block);
         if (!bins[at].first) filled[at >> 6] &= ~(uint64_t(1) << (at & 63));
         by_age.remove(block);
@@ -428,7 +425,7 @@ struct Heap {
                 shelve(block);
                 note_loose(block);
             }
-            if (shelf.count == 0 && shelves.size() > MANY_SHELVES) {
+            if (!shelf.by_age.first && shelves.size() > MANY_SHELVES) {
                 if (last_shelf == &shelf) last_shelf = nullptr;
                 each = shelves.erase(each);
             } else {
@@ -447,7 +444,7 @@ struct Heap {
             if (block && (!best || block->nbytes <= best->nbytes)) best = block;
         }
         for (auto &[queue, shelf] : shelves) {
-            if (!taker.follows || queue == taker.queue || !shelf.count) continue;
+            if (!taker.follows || queue == taker.queue || !shelf.by_age.first) continue;
             Block *block = shelf.smallest(nbytes);
             if (block && (!best || block->nbytes < best->nbytes) && taker.is_after(block->freed)) best = block;
         }

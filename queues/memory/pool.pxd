@@ -75,6 +75,7 @@ cdef class MemoryPool:
     cdef object alloc(self, object device, object queue, QueueState* state, object shape, object dtype)
     cdef Lease lease(self, object device, object queue, QueueState* state, size_t nbytes)
     cdef int trim_after_wait(self) except -1
+    cdef bint give_up(self, uint64_t keep, bint only_done) except? -1
 
 
 cdef class Lease:
@@ -87,8 +88,6 @@ cdef class Lease:
     cdef int free_on(self, QueueState* state) except -1
 
 
-# Give slabs that nothing uses to the driver, until at most `keep` bytes are reserved. Returns whether there were any
-cdef bint give_up(MemoryPool pool, uint64_t keep, bint only_done) except? -1
 cdef MemoryPool new_pool(DeviceState* state, object driver, object limit)
 # `Queue.free`, for memory of any pool of the device or of a graph
 cdef int free(object queue, QueueState* state, object buf) except -1

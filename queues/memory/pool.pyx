@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport uint32_t, uint64_t
 from libcpp.atomic cimport memory_order_acquire, memory_order_relaxed
 from libcpp.vector cimport vector
 
@@ -76,10 +76,7 @@ cdef class Lease:
     It ends with a free; or when its last Buffer is gone or was closed, and the device is done with its uses.
     """
 
-    @property
-    def usm_type(self) -> str:
-        """As `DriverMemory.usm_type`."""
-        return "device"
+    usm_type = "device"  # as `DriverMemory.usm_type`
 
     cdef int free_on(self, QueueState* state) except -1:
         """Say that the block is free after everything that was submitted to this queue until the lease ends."""
@@ -165,7 +162,7 @@ cdef class MemoryPool:
     def __dealloc__(self):
         if self.state == NULL or is_forked():  # then it is the parent's
             return
-        give_up(self, 0, False)
+        self.give_up(0, False)
         del self.heap
 
     # -- properties
@@ -234,13 +231,35 @@ cdef class MemoryPool:
 
         Does not block and does not ask the driver which frees are done: synchronize first to find out.
         """
-        give_up(self, min(read_bytes(keep, "trim: keep"), MOST), True)
+        self.give_up(min(read_bytes(keep, "trim: keep"), MOST), True)
 
     cdef int trim_after_wait(self) except -1:
         """Trim to the threshold after the host has waited for something."""
         if self.heap.reserved > self.threshold:
-            give_up(self, self.threshold, True)
+            self.give_up(self.threshold, True)
         return 0
+
+    cdef bint give_up(self, uint64_t keep, bint only_done) except? -1:
+        """Give slabs without used blocks to the driver until at most `keep` bytes are reserved: at once those that the
+        device is known to be done with; the others, without `only_done`, when it is. Returns whether there were any.
+        """
+        cdef vector[ClockEntry] points
+        cdef PyObject* native
+        cdef OwnedMemory memory
+        cdef bint any_given = False
+        while self.heap.reserved > keep:
+            with nogil:
+                native = self.heap.take_slab(only_done, points)
+            if native == NULL:
+                break
+            memory = <OwnedMemory> native
+            Py_DECREF(memory)
+            for point in points:
+                note_use(memory.usage, point.queue, point.epoch, False)
+            memory = None  # it goes back after these uses
+            any_given = True
+        release_gone(self)
+        return any_given
 
     cdef object alloc(self, object device, object queue, QueueState* state, object shape, object dtype):
         cdef Kind kind = kind_of(dtype)
@@ -291,7 +310,17 @@ cdef class MemoryPool:
         lease.pool = self
         lease.block = block
         lease.freed = False
-        lease.handle = block.handle if block.handle or not block.slab.handle else handle_of(self, block)
+        if (
+            block.handle == 0 and block.slab.handle != 0 and block.nbytes != block.slab.nbytes and block.seen
+            and self.part_of is not None
+        ):
+            # An argument is set faster by an object of the driver, but to make one takes longer than that saves: so a
+            # block gets one when it is handed out for the second time.
+            part, handle = self.part_of((<OwnedMemory> block.slab.native).native, block.offset, block.nbytes)
+            Py_INCREF(part)
+            block.part = <PyObject*> part
+            block.handle = handle
+        lease.handle = block.slab.handle if block.nbytes == block.slab.nbytes else block.handle
         lease.address = block.slab.address + block.offset if block.slab.address else 0
         lease.nbytes = nbytes
         return lease
@@ -301,22 +330,6 @@ cdef class MemoryPool:
         if not isinstance(memory, OwnedMemory):
             memory = own_memory(self.state, memory, False)
         return new_buffer(new_allocation(device, memory), 0, shape, dtype)
-
-
-cdef uintptr_t handle_of(MemoryPool pool, Block* block) except? 0:
-    """Return the driver's object for a block of a slab that has one. 0 for its address alone.
-
-    An argument is set faster by an object, but to make one takes longer than that saves: so a block gets one when it is
-    handed out for the second time.
-    """
-    if block.nbytes == block.slab.nbytes:
-        return block.slab.handle
-    if block.seen and pool.part_of is not None:
-        part, handle = pool.part_of((<OwnedMemory> block.slab.native).native, block.offset, block.nbytes)
-        Py_INCREF(part)
-        block.part = <PyObject*> part
-        block.handle = handle
-    return block.handle
 
 
 # -- the steps of an allocation: see `Heap`
@@ -369,7 +382,7 @@ cdef Block* grow(MemoryPool pool, object device, object queue, QueueState* state
         block = find(pool, state, least)  # what was found done just now serves, rather than new memory
         if block != NULL:
             return block
-        give_up(pool, pool.limit - size if pool.limit > size else 0, True)
+        pool.give_up(pool.limit - size if pool.limit > size else 0, True)
         if heap.reserved + size > pool.limit:
             block = wait_for_free(pool, queue, state, least)
             if block != NULL:
@@ -416,32 +429,6 @@ cdef Block* wait_for_free(MemoryPool pool, object queue, QueueState* state, size
     if status != 0:
         queue._raise(status, "alloc")
     return block
-
-
-# -- what goes back to the driver
-
-
-cdef bint give_up(MemoryPool pool, uint64_t keep, bint only_done) except? -1:
-    """Give slabs without used blocks to the driver until at most `keep` bytes are reserved: at once those that the
-    device is known to be done with; the others, without `only_done`, when it is. Returns whether there were any.
-    """
-    cdef vector[ClockEntry] points
-    cdef PyObject* native
-    cdef OwnedMemory memory
-    cdef bint any_given = False
-    while pool.heap.reserved > keep:
-        with nogil:
-            native = pool.heap.take_slab(only_done, points)
-        if native == NULL:
-            break
-        memory = <OwnedMemory> native
-        Py_DECREF(memory)
-        for point in points:
-            note_use(memory.usage, point.queue, point.epoch, False)
-        memory = None  # it goes back after these uses
-        any_given = True
-    release_gone(pool)
-    return any_given
 
 
 cdef int release_gone(MemoryPool pool) except -1:

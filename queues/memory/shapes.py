@@ -378,13 +378,13 @@ def read_index(value: Any) -> int:
     )
 
 
-def read_key(
-    key: Any, shape: tuple[int, ...], strides: tuple[int, ...]
-) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    """Return what NumPy's basic indexing selects: (the first byte, shape, strides in bytes).
+def part_of(memory: Buffer | StridedView, key: Any) -> Buffer | StridedView:
+    """Return what NumPy's basic indexing selects: a Buffer where that can be.
 
     Raises OutOfRangeError, and ArgumentTypeError for what is no basic index: an array of indices, a mask.
     """
+    view = _as_view(memory)
+    shape = view.shape
     keys = tuple(
         each if each is None or each is Ellipsis or isinstance(each, slice) else read_index(each)
         for each in (key if isinstance(key, tuple) else (key,))
@@ -394,7 +394,7 @@ def read_key(
             raise OutOfRangeError(f"index {shortened(each)} is out of bounds (a Buffer of shape {shape})")
     # An array whose elements are never read: NumPy computes where they would be. It must make no copy, as it does for
     # masks and arrays of indices, which would read what is there.
-    whole = np.lib.stride_tricks.as_strided(np.empty(1, np.uint8), shape, strides)
+    whole = np.lib.stride_tricks.as_strided(np.empty(1, f"V{view.dtype.itemsize}"), shape, view.strides)
     try:
         part = whole[keys if Ellipsis in keys else (*keys, ...)]
     except (IndexError, OverflowError) as error:
@@ -403,10 +403,13 @@ def read_key(
         raise OutOfRangeError(f"{error} (a Buffer of shape {shape})") from None
     except (TypeError, ValueError) as error:
         raise ArgumentTypeError(f"a slice of a Buffer: {error}") from None
-    if part.size == 0:
-        return 0, part.shape, part.strides
-    start = part.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
-    return start, part.shape, part.strides
+    start = view.start
+    if part.size:
+        start += part.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    if part.flags.c_contiguous:
+        made: Buffer = view._base._part(start, part.shape, view.dtype)
+        return made
+    return StridedView(view._base, start, part.shape, part.strides)
 
 
 def strides_of(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
@@ -439,7 +442,13 @@ class Moves:
         """Copy between views of one shape and element size that do not overlap: one launch, or for more than four axes
         that cannot be taken together, one for each part. Does not block.
         """
-        axes = merged(to, source)
+        axes = [(to.dtype.itemsize, 1, 1)]  # fastest first: extent and strides, in bytes; taken together where they can
+        for count, *strides in zip(reversed(to.shape), reversed(to.strides), reversed(source.strides), strict=True):
+            before, *steps = axes[-1]
+            if strides == [before * step for step in steps]:
+                axes[-1] = (before * count, steps[0], steps[1])
+            elif count > 1:
+                axes.append((count, strides[0], strides[1]))
         if len(axes) > 4:
             for i in range(to.shape[0]):
                 parts = [  # strided even where they are not
@@ -463,18 +472,6 @@ class Moves:
         grid = (-(-x[0] // width), min(-(-rows // block[1]), MOST_ROWS))
         starts = to.start // unit, source.start // unit
         queue.launch(self._kernels[unit], grid, block, into, starts[0], out_of, starts[1], rows, *x, *y, *z, *w[1:])
-
-
-def merged(to: StridedView, source: StridedView) -> list[tuple[int, int, int]]:
-    """Return the axes, fastest first: extent and strides, of bytes at first. Axes that can be are taken together."""
-    axes = [(to.dtype.itemsize, 1, 1)]
-    for count, *strides in zip(reversed(to.shape), reversed(to.strides), reversed(source.strides), strict=True):
-        before, *steps = axes[-1]
-        if strides == [before * step for step in steps]:
-            axes[-1] = (before * count, steps[0], steps[1])
-        elif count > 1:
-            axes.append((count, strides[0], strides[1]))
-    return axes
 
 
 def item_of(memory: Any, index: tuple[Any, ...]) -> Any:
@@ -573,10 +570,17 @@ class StridedView(NotOnHost):
 
     Attributes
     ----------
+    device : Device
     shape : tuple of int
     strides : tuple of int
         In bytes, as NumPy's.
     dtype : numpy.dtype
+    ndim, size : int
+        Numbers of dimensions and of elements.
+    nbytes : int
+        Bytes of its elements, without what lies between them.
+    start : int
+        The byte of `memory` where its first element begins.
     """
 
     def __init__(
@@ -585,41 +589,20 @@ class StridedView(NotOnHost):
         if not isinstance(base, AnyBuffer):
             raise ArgumentTypeError("a StridedView is part of a Buffer: buf[::2]")
         self._base: Buffer = base
-        self._start = start
+        self.device: Device = base.device
+        self.start = start
         self.shape = shape
         self.strides = strides
         self.dtype: np.dtype[Any] = base.dtype
-
-    @property
-    def device(self) -> Device:
-        """The Device that the memory belongs to."""
-        return self._base.device
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
-
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of its elements, without what lies between them."""
-        return self.size * self.dtype.itemsize
+        self.ndim = len(shape)
+        self.size = math.prod(shape)
+        self.nbytes: int = self.size * self.dtype.itemsize
 
     @property
     def memory(self) -> Buffer:
         """The bytes that it is part of."""
         part: Buffer = self._base._part(0, (self._base.nbytes,), np.dtype(np.uint8))
         return part
-
-    @property
-    def start(self) -> int:
-        """The byte of `memory` where its first element begins."""
-        return self._start
 
     @property
     def closed(self) -> bool:
@@ -633,8 +616,7 @@ class StridedView(NotOnHost):
 
     def __getitem__(self, key: Any) -> Buffer | StridedView:
         """Return a view of part of it, by NumPy's basic indexing."""
-        start, shape, strides = read_key(key, self.shape, self.strides)
-        return view_of(self._base, self._start + start, shape, strides)
+        return part_of(self, key)
 
     def __setitem__(self, key: Any, host: ArrayLike) -> None:
         """Implement ``view[key] = host``: `set` that part."""
@@ -685,7 +667,7 @@ class StridedView(NotOnHost):
 
     def _in_place(self) -> NDArray[Any] | None:
         whole = self.memory._in_place()
-        return None if whole is None else np.ndarray(self.shape, self.dtype, whole, self._start, self.strides)
+        return None if whole is None else np.ndarray(self.shape, self.dtype, whole, self.start, self.strides)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Copy to the host and wait: ``numpy.asarray(view)``; with ``copy=False`` as `Buffer.__array__`."""
@@ -701,19 +683,6 @@ class StridedView(NotOnHost):
 
     def __repr__(self) -> str:
         return f"<forebay.StridedView {self.shape} {self.dtype}, strides {self.strides}, of {self._base!r}>"
-
-
-def view_of(base: Buffer, start: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Buffer | StridedView:
-    """Return a Buffer where that can be."""
-    if are_contiguous(shape, strides, base.dtype.itemsize):
-        part: Buffer = base._part(start, shape, base.dtype)
-        return part
-    return StridedView(base, start, shape, strides)
-
-
-def part_of(base: Buffer, key: Any) -> Buffer | StridedView:
-    """Implement the rarer cases of ``buffer[key]``."""
-    return view_of(base, *read_key(key, base.shape, strides_of(base.shape, base.dtype.itemsize)))
 
 
 def copy_strided(queue: Queue, to: Any, source: Any) -> None:

@@ -80,4 +80,4 @@ def producer_of(Event event) -> Queue | None:
 
 def times_exposed() -> int:
     """How often somebody was let read and write memory without forebay's knowledge: NumPy's views, other packages."""
-    return exposures()
+    return exposures
