@@ -146,6 +146,8 @@ GRACE = 10.0  # seconds after which a process that should have ended itself is e
 
 _turns = threading.BoundedSemaphore(os.cpu_count() or 1)
 _idle: list[ChildProcess] = []
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_idle.clear)  # they are the parent's
 
 
 class BuildProcessError(Exception):
@@ -168,7 +170,10 @@ def build_apart(worker: str, info: DeviceInfo, source: bytes, options: tuple[str
     seconds = build_seconds()
     request = (seconds, worker, dataclasses.replace(info, native=None), source, options)
     with _turns:
-        process = _accepting(request)
+        try:
+            process = _accepting(request)
+        except OSError as error:
+            raise BuildProcessError(str(error)) from None
         try:
             kind, *answer = process.answer()
         except (EOFError, OSError):  # OSError: in the middle of an answer
@@ -203,10 +208,10 @@ def build_seconds() -> int:
 
 def expect() -> None:
     """Start a process if none is idle, because a program for it is being made. Does not block."""
-    if not _idle_here() and _turns.acquire(blocking=False):  # else all are at work
+    if not _idle and _turns.acquire(blocking=False):  # else all are at work
         try:
-            with contextlib.suppress(BuildProcessError):
-                _idle.append(_start())
+            with contextlib.suppress(OSError):
+                _idle.append(ChildProcess(__name__))
         finally:
             _turns.release()
 
@@ -214,9 +219,9 @@ def expect() -> None:
 def _accepting(request: object) -> ChildProcess:
     while True:
         try:
-            process, is_new = _idle_here().pop(), False
+            process, is_new = _idle.pop(), False
         except IndexError:
-            process, is_new = _start(), True
+            process, is_new = ChildProcess(__name__), True
         try:
             if process.accepts(request):
                 return process
@@ -228,23 +233,10 @@ def _accepting(request: object) -> ChildProcess:
             raise BuildProcessError("the process for building ended when it was asked")
 
 
-def _idle_here() -> list[ChildProcess]:
-    if _idle and _idle[0].owner != os.getpid():
-        _idle.clear()  # of the process that this one was forked from
-    return _idle
-
-
 @atexit.register
 def _end() -> None:
-    while _idle_here():
+    while _idle:
         _idle.pop().end()
-
-
-def _start() -> ChildProcess:
-    try:
-        return ChildProcess(__name__)
-    except OSError as error:
-        raise BuildProcessError(str(error)) from None
 
 
 class ChildProcess:
@@ -256,7 +248,6 @@ class ChildProcess:
     def __init__(self, module: str) -> None:
         from multiprocessing.connection import Pipe  # most programs start no process
 
-        self.owner: int = os.getpid()
         # A file, not a pipe that nobody reads until the end.
         self.said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed in end()
         self.connection: Connection
