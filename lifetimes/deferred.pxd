@@ -21,14 +21,13 @@ cdef void retire_marker(QueueState* queue, Ref[Marker] marker) noexcept nogil
 cdef void retire_plan(DeviceState* device, Plan* plan) noexcept nogil  # after its last launch
 cdef void retire_queue(QueueState* queue) noexcept nogil  # its Queue is gone, and with it the caller's reference
 cdef void retire_plans(DeviceState* device, uint64_t kernel_id) noexcept nogil  # of a kernel that is gone
-cdef bint has_retired(DeviceState* device) noexcept nogil
 
 
 cdef object take_spare(DeviceState* device, size_t nbytes)  # memory that is done but must not be released now, or None
 cdef void collect_queue(QueueState* queue)
 cdef void collect_reached(DeviceState* device, Marker* marker)
 cdef void collect_device(DeviceState* device)
-cdef void collect_all(DeviceState* device)
+cdef bint collect_all(DeviceState* device)  # returns whether anything was retired
 cdef Status reach_point(DeviceState* device, Epochs* queue, uint64_t epoch) noexcept nogil
 
 

@@ -416,15 +416,16 @@ cdef void collect_device(DeviceState* device):
         release_done(device, done)
 
 
-cdef void collect_all(DeviceState* device):
+cdef bint collect_all(DeviceState* device):
     """Give back everything that is done."""
+    cdef bint any_retired = has_retired(device)
     cdef Refs[QueueState] queues
     cdef Retired* done = NULL
     registered_queues(device, queues)
     for queue in queues:
         collect_queue(queue)
     if not has_retired(device) and device.registry.idle_queues.size() <= SPARE_QUEUES:  # may race
-        return
+        return any_retired
     while True:  # a queue that ends leaves plans behind
         done = NULL
         with nogil:
@@ -433,6 +434,7 @@ cdef void collect_all(DeviceState* device):
             break
         release_done(device, done)
     release_done(device, done)
+    return any_retired
 
 
 cdef void trim_staging(QueueState* queue, vector[PyObject*]& dropped) noexcept nogil:

@@ -27,7 +27,7 @@ from forebay.core.state cimport (
 from forebay.core.vector_clock cimport Clock, note_reached, submitted_epoch
 from forebay.events.event cimport new_event, new_ipc_event
 from forebay.lifetimes.deferred cimport (
-    abandon, close_queues, collect_abandoned, collect_all, collect_device, has_retired, refuse_all, release_idle_queues,
+    abandon, close_queues, collect_abandoned, collect_all, collect_device, refuse_all, release_idle_queues,
     retire_after, retire_queue, take_idle_queue, take_over_plans, take_spare
 )
 from forebay.queues.host_functions cimport HostErrors, wait_for_openings
@@ -61,7 +61,6 @@ from forebay.queues.memory.buffer import note_creation
 from forebay.queues.memory.shapes import (
     Moves, host_array, name_of as name_of_type, read_dtype, read_int, read_shape, to_array
 )
-from forebay.queues.selection import adopt_device, adopt_queue
 from forebay.races.launches import declare_move
 from forebay.races.reports import begin_summary, found as found_races, read_check
 from forebay.sync.ordering import end_watching
@@ -74,8 +73,6 @@ if TYPE_CHECKING:
     from forebay.core.driver import DriverDevice, DriverKernel, DriverMemory, BuiltProgram
     from forebay.core.stats import Stats
     from forebay.events.event import Event, IpcEvent
-    from forebay.queues.kernels.cache import Identities
-    from forebay.queues.kernels.kernel import Kernel
     from forebay.queues.memory.shapes import ShapeLike
     from forebay.queues.queue import Queue
     from forebay.races.reports import Race
@@ -214,7 +211,7 @@ cdef class Device:
             When the device cannot be used.
         """
         with _adopting:
-            adopted = adopt_device(thing, _drivers_open())
+            adopted = selection.adopt_device(thing, _drivers_open())
             return Device(adopted.name) if isinstance(adopted, DeviceInfo) else _device_over(adopted)
 
     @staticmethod
@@ -246,7 +243,7 @@ cdef class Device:
         cdef Guard guard
         check_flag(blocking, "adopt_queue: blocking")
         with _adopting:
-            adopted = adopt_queue(queue, _drivers_open())
+            adopted = selection.adopt_queue(queue, _drivers_open())
             device = _device_over(adopted.device)
         adopting = new_queue(device, new_queue_of(
             device.state, queue, adopted.handle, device.number, False, blocking, adopted.timed, True, 0), queue, 0)
@@ -849,9 +846,7 @@ cdef class Device:
             self._moving = Moves(self, declare_move)
         return self._moving
 
-    def _make_kernel(
-        self, native: DriverKernel, identities: Identities, accesses: Callable[[str], Sequence[str]]
-    ) -> Kernel:
+    def _make_kernel(self, native: DriverKernel, identities: Any, accesses: Any) -> Any:
         return new_kernel(self, self.state, native, identities, accesses)
 
     # -- sync and life
@@ -988,9 +983,8 @@ cdef bint make_room(Device device) except -1:
     """Give back what is not needed, and wait for what will come free. Returns whether there was any."""
     cdef Status status = 0
     cdef bint given_up = device.pool.give_up(0, False) | device._launch_memory.give_up(0, False)
-    if not given_up and not has_retired(device.state):
+    if not collect_all(device.state) and not given_up:
         return False
-    collect_all(device.state)
     if not on_host_thread() and not captures_under_way():
         with nogil:
             status = wait_for_retired(device.state)

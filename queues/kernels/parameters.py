@@ -8,7 +8,7 @@ import operator
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -338,6 +338,16 @@ def variables_from(rows: Sequence[Sequence[Any]]) -> tuple[VariableSignature, ..
 
 # -- sizes that depend on arguments and data
 
+Combine: TypeAlias = "Callable[[Size, Size | int], Size]"
+
+
+def _combining(sign: str, compute: Callable[[int, int], int]) -> tuple[Combine, Combine]:
+    """Return the methods for an operator, with the Size on its left and on its right."""
+    return (
+        lambda size, other: _Combined(sign, compute, size, read_size(other)),
+        lambda size, other: _Combined(sign, compute, read_size(other), size),
+    )
+
 
 class Size:
     """An integer that is known when the kernel is launched. It combines with other Sizes and ints by ``+ - * //``.
@@ -355,29 +365,10 @@ class Size:
         """Return the leaves whose values are needed to evaluate it."""
         return self._leaves
 
-    def __add__(self, other: Size | int) -> Size:
-        return _Combined("+", self, read_size(other))
-
-    def __radd__(self, other: int) -> Size:
-        return _Combined("+", read_size(other), self)
-
-    def __sub__(self, other: Size | int) -> Size:
-        return _Combined("-", self, read_size(other))
-
-    def __rsub__(self, other: int) -> Size:
-        return _Combined("-", read_size(other), self)
-
-    def __mul__(self, other: Size | int) -> Size:
-        return _Combined("*", self, read_size(other))
-
-    def __rmul__(self, other: int) -> Size:
-        return _Combined("*", read_size(other), self)
-
-    def __floordiv__(self, other: Size | int) -> Size:
-        return _Combined("//", self, read_size(other))
-
-    def __rfloordiv__(self, other: int) -> Size:
-        return _Combined("//", read_size(other), self)
+    __add__, __radd__ = _combining("+", operator.add)
+    __sub__, __rsub__ = _combining("-", operator.sub)
+    __mul__, __rmul__ = _combining("*", operator.mul)
+    __floordiv__, __rfloordiv__ = _combining("//", operator.floordiv)
 
     def __bool__(self) -> bool:
         raise ArgumentTypeError(f"{self!r} is not known before a launch")
@@ -456,31 +447,24 @@ class SumOver(Over):
     place = 2
 
 
-OPERATIONS: dict[str, Callable[[int, int], int]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "//": operator.floordiv,
-}
-
-
 class _Combined(Size):
     """Two sizes and the operation that combines them."""
 
-    def __init__(self, operation: str, left: Size, right: Size) -> None:
-        self.operation = operation
+    def __init__(self, sign: str, compute: Callable[[int, int], int], left: Size, right: Size) -> None:
+        self.sign = sign
+        self.compute = compute
         self.left = left
         self.right = right
         self._leaves = left.leaves() | right.leaves()
 
     def evaluate(self, known: Mapping[Size, int]) -> int:
         left, right = self.left.evaluate(known), self.right.evaluate(known)
-        if self.operation == "//" and right == 0:
+        if self.sign == "//" and right == 0:
             raise InvalidArgumentError(f"{self!r} divides by 0")
-        return OPERATIONS[self.operation](left, right)
+        return self.compute(left, right)
 
     def __repr__(self) -> str:
-        return f"({self.left!r} {self.operation} {self.right!r})"
+        return f"({self.left!r} {self.sign} {self.right!r})"
 
 
 def read_size(size: Any) -> Size:

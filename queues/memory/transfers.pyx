@@ -189,16 +189,13 @@ cdef Announcement announce_copy(object queue, QueueState* state, object dst, obj
 def check_ends(dst: Any, to: int, src: Any, source: int) -> None:
     """Check that both ends of a copy have the same bytes and, where these are numbers, the same elements."""
     if to != source:
+        out_of, into = [
+            f"{tuple(end.shape)} {getattr(end, 'dtype', '')}, " if getattr(end, "shape", None) is not None else ""
+            for end in (src, dst)]
         raise InvalidArgumentError(
-            f"copy of {form_of(src)}{source} bytes to {form_of(dst)}{to} bytes: both must be the same; a slice of the "
-            "larger one is a part of it")
+            f"copy of {out_of}{source} bytes to {into}{to} bytes: both must be the same; a slice of the larger one is "
+            "a part of it")
     check_copied(dst, src)
-
-
-cdef str form_of(object thing):
-    """Return shape and dtype of one end of a copy, if it has them, for a message."""
-    shape = getattr(thing, "shape", None)
-    return "" if shape is None else f"{tuple(shape)} {getattr(thing, 'dtype', '')}, "
 
 
 def check_overlap(dst: Buffer, src: Buffer) -> None:
