@@ -377,13 +377,8 @@ cdef class Device:
                 take_over_plans(queue.state, idle.get())
         return unless_closed(self, queue)
 
-    def _capturing(self, queue: Queue, mode: str) -> Capture:
-        """`Queue.capture`."""
-        return Capture(queue, mode)
-
-    def _new_step(self, queue: Queue) -> Step:
-        """`Queue.step`."""
-        return Step._of(queue)
+    _capturing = Capture  # for `Queue.capture`
+    _new_step = staticmethod(Step._of)  # for `Queue.step`
 
     def event(self, timing: bool = False) -> Event:
         """Make an event, to be recorded later by ``queue.record(event)``; with `timing`, as a timed record.

@@ -403,7 +403,7 @@ cdef class Buffer:
             When the indices do not name one element.
         """
         self._check_open()
-        return item_of(self, index)
+        return item_of(self, *index)
 
     def _overlaps(self, Buffer other) -> bool:
         """Whether both have bytes of one allocation in common."""

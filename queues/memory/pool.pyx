@@ -352,15 +352,10 @@ cdef Block* find(MemoryPool pool, QueueState* state, size_t nbytes) except? NULL
             guard.leave()
         block = pool.heap.find(taker, nbytes, &points)
         if not points.empty():
-            ask(pool.state, points)
+            for point in points:
+                reach_point(pool.state, point.queue, point.epoch)
             block = pool.heap.find(taker, nbytes, NULL)
     return block
-
-
-cdef void ask(DeviceState* state, vector[ClockEntry]& points) noexcept nogil:
-    """Ask the driver whether queues have reached these points."""
-    for point in points:
-        reach_point(state, point.queue, point.epoch)
 
 
 cdef Block* grow(MemoryPool pool, object device, object queue, QueueState* state, size_t nbytes) except NULL:
@@ -378,7 +373,8 @@ cdef Block* grow(MemoryPool pool, object device, object queue, QueueState* state
     if heap.reserved + size > pool.limit:
         with nogil:
             heap.points_of_idle(points)
-            ask(pool.state, points)
+            for point in points:
+                reach_point(pool.state, point.queue, point.epoch)
         block = find(pool, state, least)  # what was found done just now serves, rather than new memory
         if block != NULL:
             return block

@@ -474,7 +474,7 @@ class Moves:
         queue.launch(self._kernels[unit], grid, block, into, starts[0], out_of, starts[1], rows, *x, *y, *z, *w[1:])
 
 
-def item_of(memory: Any, index: tuple[Any, ...]) -> Any:
+def item_of(memory: Any, *index: SupportsIndex) -> Any:
     """Implement ``memory.item(*index)`` of Buffers and views."""
     if not index and memory.size != 1:
         raise InvalidArgumentError(f"item: {memory.size} elements need an index")
@@ -488,8 +488,8 @@ def item_of(memory: Any, index: tuple[Any, ...]) -> Any:
     return (memory[whole] if index else memory).get().item()
 
 
-def array_of(memory: Any, dtype: Any, copy: bool | None) -> NDArray[Any]:
-    """Implement ``memory.__array__(dtype, copy)`` of Buffers and views."""
+def array_of(memory: Any, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+    """Copy to the host and wait: ``numpy.asarray(memory)``; with ``copy=False`` as `Buffer.__array__`."""
     if copy is not False:
         return np.asarray(memory.get(), dtype)
     if dtype is not None and np.dtype(dtype) != memory.dtype:
@@ -661,17 +661,15 @@ class StridedView(NotOnHost):
         queue.copy(made, self)
         return made
 
+    __array__ = array_of
+
     def item(self, *index: int) -> Any:
         """Return one element as a Python object: `index` is as in `Buffer.item`. Blocks."""
-        return item_of(self, index)
+        return item_of(self, *index)
 
     def _in_place(self) -> NDArray[Any] | None:
         whole = self.memory._in_place()
         return None if whole is None else np.ndarray(self.shape, self.dtype, whole, self.start, self.strides)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Copy to the host and wait: ``numpy.asarray(view)``; with ``copy=False`` as `Buffer.__array__`."""
-        return array_of(self, dtype, copy)
 
     def __dlpack__(self, *, stream: Any = None, copy: bool | None = None, **wanted: Any) -> object:
         """Hand the memory to another package, strides and all, without a copy: as `Buffer.__dlpack__`."""

@@ -520,9 +520,17 @@ cdef int fill(object queue, QueueState* state, object buf, object value) except 
     check_buffer(queue, state, buffer, "buf")
     element = element_bytes(buffer, value)
     cdef bytes pattern = repeated_bytes(buffer, element)
-    if pattern is None:
-        return fill_by_copies(queue, buffer, element)
-    return fill_bytes(queue, state, buffer, pattern, len(pattern))
+    if pattern is not None:
+        return fill_bytes(queue, state, buffer, pattern, len(pattern))
+    cdef size_t done = len(element)  # the device cannot repeat it by itself: each copy doubles the part that is done
+    flat = buffer.reshape(-1).view(np.uint8)
+    if buffer.nbytes:
+        queue.copy(flat[:done], element)
+    while done < buffer.nbytes:
+        more = min(done, buffer.nbytes - done)
+        queue.copy(flat[done:done + more], flat[:more])
+        done += more
+    return 0
 
 
 cdef cppclass Fill(Command):
@@ -607,19 +615,6 @@ def fill_pattern(Buffer buf not None, value: Any) -> bytes:
             f"fill: elements of {buf.itemsize} bytes from byte {buf.start} on; in a graph the device fills with 1, 2, "
             "4, … 128 bytes at multiples of these")
     return pattern
-
-
-cdef int fill_by_copies(object queue, Buffer buffer, bytes element) except -1:
-    """Fill with what the device cannot repeat by itself: each copy doubles the part that is done."""
-    cdef size_t done = len(element)
-    flat = buffer.reshape(-1).view(np.uint8)
-    if buffer.nbytes:
-        queue.copy(flat[:done], element)
-    while done < buffer.nbytes:
-        more = min(done, buffer.nbytes - done)
-        queue.copy(flat[done:done + more], flat[:more])
-        done += more
-    return 0
 
 
 cdef bytes element_bytes(Buffer buf, object value):
