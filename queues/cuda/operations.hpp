@@ -710,8 +710,19 @@ template <class F>
     return status;
 }
 
+// The same for a command that is submitted although the driver then refuses its event: it comes without one.
+template <class F> inline Status submit_command(void *queue, Waits waits, void **event, F call) {
+    bool submitted = false;
+    const Status status = submit(queue, waits, PLAIN_EVENT, event, [&](CuQueue *on) {
+        const Status called = call(on);
+        submitted = !called;
+        return called;
+    });
+    return submitted ? 0 : status;
+}
+
 inline Status copy(void *queue, const Memory *to, const Memory *source, size_t nbytes, Waits waits, void **event) {
-    return submit(queue, waits, PLAIN_EVENT, event,
+    return submit_command(queue, waits, event,
         [&](CuQueue *on) { return cuda.MemcpyAsync(to->address, source->address, nbytes, on->stream); });
 }
 
@@ -742,7 +753,7 @@ struct Fill : KernelNode {
 
 inline Status fill(void *queue, const Memory *to, const void *pattern, size_t pattern_size, size_t nbytes, Waits waits,
     void **event) {
-    return submit(queue, waits, PLAIN_EVENT, event, [&](CuQueue *on) -> Status {
+    return submit_command(queue, waits, event, [&](CuQueue *on) -> Status {
         const uint32_t size = repeats(pattern, pattern_size);
         uint32_t value = 0;
         std::memcpy(&value, pattern, std::min(size, 4u));

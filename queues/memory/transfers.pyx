@@ -39,7 +39,7 @@ from forebay.races.checker cimport (
     Announcement, announce, announce_use, is_checked, is_observed, on_host, record_point, settle
 )
 from forebay.sync.finish cimport wait_for_markers
-from forebay.sync.ordering cimport Command, commit, init_command, keep_copied, submit, submit_keeping_gil
+from forebay.sync.ordering cimport Command, commit, init_command, keep_copied, submit, submit_keeping_gil, take_marker
 
 from forebay.core.driver import DriverMemory
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, NotSupportedError
@@ -363,13 +363,14 @@ cdef Status call_copy(QueueState* queue, Command* command, Waits waits) noexcept
         return status
     commit(queue, command)
     queue.counts.copies += 1
+    copy.epoch = submitted_epoch(queue.epochs)
+    if event == NULL:  # the driver may have taken the copy and refused its event
+        return take_marker(queue, FOR_HOST, copy.marker) if copy.marks else 0
     if copy.marks:
         queue.counts.events_made += 1
-        copy.marker = new_marker(
-            queue.device, queue.epochs, submitted_epoch(queue.epochs), queue.order.clock, event, FOR_HOST)
-    elif event != NULL:
+        copy.marker = new_marker(queue.device, queue.epochs, copy.epoch, queue.order.clock, event, FOR_HOST)
+    else:
         keep_copied(queue, event)
-    copy.epoch = submitted_epoch(queue.epochs)
     return 0
 
 
@@ -400,12 +401,12 @@ cdef int submit_copy(
     else:
         with nogil:
             status = submit(state, &copy)
+        if copy.began:
+            retire_after(state.device, kept, state.epochs, copy.epoch, True)
     if status != 0:
         queue._raise(status, "copy")
     if done != NULL:
         done[0] = move(copy.marker)
-    if kept is not None:
-        retire_after(state.device, kept, state.epochs, copy.epoch, True)
     return 0
 
 

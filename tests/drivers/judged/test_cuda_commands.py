@@ -1,5 +1,6 @@
 """CUDA's waits of the host; what waits for a gate, and what must not; what does not grow."""
 
+import contextlib
 import gc
 import os
 import threading
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.queues.memory.transfers import prefetch
+from forebay.queues.memory.transfers import copy_to_staging, prefetch
 from forebay.tracing.findings import HELD, Findings
 from tests.drivers.cuda import standin
 from tests.helpers import processes
@@ -63,6 +64,26 @@ def test_each_wait_of_the_host_has_the_driver_write_what_kernels_printed():
     """
     done = processes.python("-c", PRINTING)
     assert done.returncode == 0, done.stderr
+
+
+# -- what is submitted by several calls
+
+
+@pytest.mark.parametrize("refusals", [1, 2])
+def test_a_copy_whose_event_is_refused_is_a_command(device, calls, refusals):
+    """The driver has taken it by then. It gets a marker of its own; if that is refused, too, the error is raised."""
+    queue, buffer = device.queue(blocking=False), device.zeros(64, "i4")
+    device.finish()
+    first, staged = len(calls), device.driver.stage(buffer.nbytes)
+    with queue.gate():
+        for _ in range(refusals):
+            calls.fail("cuEventRecord", calls.driver.FAILURE[0])
+        refused = contextlib.nullcontext() if refusals == 1 else pytest.raises(fb.DriverError, match="cuEventRecord")
+        with refused:
+            assert not copy_to_staging(queue, staged, buffer).query()
+        assert calls.count("cuMemcpyAsync", first) == 1
+        assert queue.stats.copies == 1
+    queue.finish()
 
 
 # -- what waits for a gate, and what must not
