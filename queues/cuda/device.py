@@ -141,11 +141,20 @@ class CudaDevice(SharingDevice, DriverDevice):
 
     def adopt_memory(self, thing: object) -> Adopted | None:
         with self.handle:
-            described = _described_memory(thing)
-        if described is None:
+            described = getattr(thing, INTERFACE, None)
+        if not isinstance(described, dict):
             return None
-        address, shape, dtype = described
-        return Adopted(ForeignMemory(thing, address, math.prod(shape) * dtype.itemsize), shape, dtype)
+        shape, dtype = tuple(described["shape"]), np.dtype(described["typestr"])
+        if described.get("descr") and dtype.kind == "V":
+            dtype = np.dtype(described["descr"])
+        address, read_only = described["data"]
+        strides = described.get("strides")
+        problem = "is read-only" if read_only else "has a mask" if described.get("mask") is not None else ""
+        if not problem and strides is not None and not are_contiguous(shape, tuple(strides), dtype.itemsize):
+            problem = "is not C-contiguous"
+        if problem:
+            raise errors.InvalidArgumentError(f"adopt: this {type(thing).__name__} {problem}")
+        return Adopted(ForeignMemory(thing, int(address or 0), math.prod(shape) * dtype.itemsize), shape, dtype)
 
     def array_interface(self, name: str, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> object | None:
         """As `DriverDevice.array_interface`, for CuPy, PyTorch and numba. They do not wait for forebay's queues."""
@@ -202,24 +211,3 @@ class CudaDevice(SharingDevice, DriverDevice):
 
     def moves(self) -> BuiltProgram:
         return BuiltProgram(self._moves, lambda name: None, "")
-
-
-def _described_memory(thing: Any) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
-    """Return where the memory of an array of CUDA begins, its shape and its dtype; None for what is none. Raises
-    `InvalidArgumentError` when it is read-only, masked or not C-contiguous.
-    """
-    described = getattr(thing, INTERFACE, None)
-    if not isinstance(described, dict):
-        return None
-    shape, dtype = tuple(described["shape"]), np.dtype(described["typestr"])
-    if described.get("descr") and dtype.kind == "V":
-        dtype = np.dtype(described["descr"])
-    address, read_only = described["data"]
-    if read_only:
-        raise errors.InvalidArgumentError(f"adopt: this {type(thing).__name__} is read-only")
-    if described.get("mask") is not None:
-        raise errors.InvalidArgumentError(f"adopt: this {type(thing).__name__} has a mask")
-    strides = described.get("strides")
-    if strides is not None and not are_contiguous(shape, tuple(strides), dtype.itemsize):
-        raise errors.InvalidArgumentError(f"adopt: this {type(thing).__name__} is not C-contiguous")
-    return int(address or 0), shape, dtype

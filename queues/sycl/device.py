@@ -51,12 +51,6 @@ class SyclProgramKernel(DriverKernel):
     ) -> None:
         self._kernel = operations.BundledKernel(bundle, name)
         self._codes = [parameter.code for parameter in parameters]
-        for index, parameter in enumerate(parameters):
-            if not operations.can_pass(parameter.code):
-                raise errors.NotSupportedError(
-                    f"kernel {name!r}, parameter {index} ({parameter.type_name} {parameter.name}): this dpctl passes "
-                    "pointers and numbers only, and neither structures nor local memory; a newer one does"
-                )
         native, limits = device.native, device.limits
         most = min(self._kernel.max_block or limits.group_items, limits.group_items)
         units = max(native.max_compute_units - native.is_cpu, 1)  # see `OpenCLKernel`

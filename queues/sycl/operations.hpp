@@ -57,10 +57,8 @@ enum Code : int {};  // no error code
     X(void, Event_Delete, (void *event)) \
     X(Made *, RawKernelArg_Create, (void *value, size_t nbytes)) \
     X(void, RawKernelArg_Delete, (void *argument)) \
-    X(bool, RawKernelArg_Available, ()) \
     X(Made *, WorkGroupMemory_Create, (size_t nbytes)) \
     X(void, WorkGroupMemory_Delete, (void *memory)) \
-    X(bool, WorkGroupMemory_Available, ()) \
     X(void *, malloc_device, (size_t nbytes, void *queue)) \
     X(void *, malloc_shared, (size_t nbytes, void *queue)) \
     X(void *, malloc_host, (size_t nbytes, void *queue)) \

@@ -15,7 +15,6 @@ import numpy as np
 cimport cython
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uintptr_t
-from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Driver
@@ -47,8 +46,6 @@ cdef extern from "queues/sycl/operations.hpp" namespace "forebay_sycl" nogil:
         Maker KernelBundle_CreateFromOCLSource, KernelBundle_CreateFromSpirv, KernelBundle_GetKernel
         Doer KernelBundle_Delete, Kernel_Delete, free_with_context
         int (*USM_GetPointerType)(...) noexcept nogil
-        cbool (*RawKernelArg_Available)() noexcept nogil
-        cbool (*WorkGroupMemory_Available)() noexcept nogil
         size_t (*Kernel_GetWorkGroupSize)(...) noexcept nogil
 
     const char* const* call_names
@@ -206,15 +203,6 @@ cdef class BundledKernel:
         if copied == NULL:
             raise Error("SYCL did not copy a kernel")
         return <uintptr_t> new SyclKernel(copied, types)
-
-
-def can_pass(code: str) -> bool:
-    """Whether this dpctl can pass an argument of this type (a code as in `Parameter`)."""
-    if code == "V":
-        return bool(sycl.RawKernelArg_Available())
-    if code == "L":
-        return bool(sycl.WorkGroupMemory_Available())
-    return code in ARGUMENT_TYPES
 
 
 def adopt_event(uintptr_t address) -> int:
