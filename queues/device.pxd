@@ -14,7 +14,6 @@ cdef class Context:
     cdef QueueState* null_queue  # with its owner's reference; NULL before it is made
     cdef readonly object driver  # the `DriverDevice`
     cdef readonly object entered  # the queues that threads have entered by ``with``
-    cdef readonly object native_null_queue
     cdef public object listed  # memory that keeps the list of what kernels may follow from being empty; or None
     cdef readonly object lost  # what failed first, as text, when the device was lost; else None
     cdef size_t open_devices

@@ -246,7 +246,7 @@ cdef class Device:
             adopted = selection.adopt_queue(queue, _drivers_open())
             device = _device_over(adopted.device)
         adopting = new_queue(device, new_queue_of(
-            device.state, queue, adopted.handle, device.number, False, blocking, adopted.timed, True, 0), queue, 0)
+            device.state, queue, adopted.handle, device.number, False, blocking, adopted.timed, True, 0), queue)
         with nogil:
             guard.take(adopting.state.lock)
             enter_list(adopting.state)  # it may have work already
@@ -371,7 +371,7 @@ cdef class Device:
                 native, handle = self.driver.create_queue(priority, timing)
             divide_capacity(self.state, self.driver.keeps_gil_below)
         queue = new_queue(self, new_queue_of(
-            self.state, native, handle, self.number, False, blocking, timing, False, priority), native, priority)
+            self.state, native, handle, self.number, False, blocking, timing, False, priority), None)
         if idle.get() != NULL:
             with nogil:
                 take_over_plans(queue.state, idle.get())
@@ -1066,7 +1066,7 @@ def open_device(Device device, find_context: Callable[[], Context], timing: bool
     device.pool = new_pool(device.state, device.driver, device.info.memory // 2)
     device._launch_memory = new_pool(device.state, device.driver, device.info.memory // 2)
     device._launch_memory.release_threshold = KEPT_FOR_LAUNCHES
-    device._null_queue = new_queue(device, context.null_queue, context.native_null_queue, 0)
+    device._null_queue = new_queue(device, context.null_queue, None)
     devices_made.append(weakref.ref(device, devices_made.remove))
     if checks:
         change_checking(device._null_queue, 1, raises)
@@ -1272,7 +1272,6 @@ cdef class Context:
 
     driver: DriverDevice
     entered: Entered
-    native_null_queue: Any
     lost: str | None
 
     def __dealloc__(self):
@@ -1329,7 +1328,6 @@ cdef Context new_context(object driver):
     # A Device that shares it may want to time records.
     native, handle = driver.create_queue(0, True)
     divide_capacity(context.state, driver.keeps_gil_below)
-    context.native_null_queue = native
     context.null_queue = new_queue_of(context.state, native, handle, 0, True, True, True, False, 0)
     context.state.null_queue = context.null_queue
     return context

@@ -10,8 +10,9 @@ cdef class Queue(AnyQueue):
 
 # What follows after the host has waited for a queue: of the Device, which is not known here
 cdef void connect_device(int (*synchronized)(object device, object queue) except -1)
-# A Queue over this state. It takes over the owner's reference, except to a null queue, which belongs to the Context.
-cdef Queue new_queue(object device, QueueState* state, object native, object priority)
+# A Queue over this state, or the queue of another package that is adopted. It takes over the owner's reference, except
+# to a null queue, which belongs to the Context.
+cdef Queue new_queue(object device, QueueState* state, object adopted)
 cdef QueueState* new_queue_of(
     DeviceState* device, object native, size_t handle, uint64_t owner, bint is_null, bint blocking, bint timing,
     bint adopted, object priority

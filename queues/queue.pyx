@@ -84,12 +84,12 @@ cdef QueueState* new_queue_of(
     return state
 
 
-cdef Queue new_queue(object device, QueueState* state, object native, object priority):
+cdef Queue new_queue(object device, QueueState* state, object adopted):
     cdef Queue queue = Queue.__new__(Queue)
     queue.state = retain(state) if state.is_null else state
     queue.device = device
-    queue.priority = priority
-    queue.native = native
+    queue.priority = state.made.priority
+    queue.native = <object> state.made.native if adopted is None else adopted
     queue.reference = PyWeakref_NewRef(queue, None)
     for watcher in tuple(watchers):  # one may leave
         watcher(queue)

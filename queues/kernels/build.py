@@ -314,25 +314,19 @@ def _loader() -> list[str]:
 
 def serve(connection: Connection) -> None:
     """Build what is asked for until the asking process ends, or nothing comes for a while."""
+    import resource
+
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     threading.Thread(target=_end_with_parent, args=(connection,), daemon=True).start()
     while connection.poll(IDLE):
         try:
             seconds, worker, *program = connection.recv()
         except (EOFError, ConnectionError):
             return
-        _limit(seconds)
+        wanted = int(time.process_time()) + seconds  # processor time after which SIGXCPU ends this process
+        resource.setrlimit(resource.RLIMIT_CPU, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
         connection.send(ACCEPTED)
         connection.send(_built(worker, *program))
-
-
-def _limit(seconds: int) -> None:
-    """End this process (SIGXCPU) when the next build has taken so much processor time."""
-    import resource
-
-    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-    wanted = int(time.process_time()) + seconds
-    soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
 
 
 def _end_with_parent(connection: Connection) -> None:

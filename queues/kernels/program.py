@@ -72,17 +72,13 @@ class Compiled(NamedTuple):
 
 FrontEnd = Callable[[Any, str, tuple[str, ...]], Compiled]
 
-_front_ends: dict[Language, FrontEnd] = {}
-
-
-def add_front_end(language: Language, compile_for: FrontEnd) -> None:
-    """Have programs in a language compiled by ``compile_for(device, source, options)`` where the driver takes none."""
-    _front_ends[language] = compile_for
+# By language, what compiles programs by ``(device, source, options)`` where the driver does not take it.
+FRONT_ENDS: dict[Language, FrontEnd] = {}
 
 
 def languages_of(driver: DriverDevice) -> tuple[Language, ...]:
     """Return what a program for a device can be in, what its driver takes first."""
-    return tuple(dict.fromkeys((*driver.languages, *_front_ends)))
+    return tuple(dict.fromkeys((*driver.languages, *FRONT_ENDS)))
 
 
 def compiled_source(device: Any, source: str | bytes, options: tuple[str, ...]) -> Compiled:
@@ -96,8 +92,8 @@ def compiled_source(device: Any, source: str | bytes, options: tuple[str, ...]) 
             check_text(f"program: {what}", text, errors)
     if language in device.driver.languages:
         return Compiled(language, source, options, {})
-    if language in _front_ends and isinstance(source, str):
-        return _front_ends[language](device, source, options)
+    if language in FRONT_ENDS and isinstance(source, str):
+        return FRONT_ENDS[language](device, source, options)
     message = f"{device.name} takes no {language}, only {', '.join(languages_of(device.driver))}"
     if language == Language.OPENCL_C and Language.SPIRV in device.driver.languages:
         message += "; compile it with clang or ocloc, and pass the bytes"

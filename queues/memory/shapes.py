@@ -222,11 +222,19 @@ def whole_number(value: Any) -> int:
 
 def convert(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
     """Convert a value or values to an array of `dtype`. Unlike NumPy's own conversions it never wraps or overflows, and
-    never drops what is imaginary. Raises TypeError for a value of another kind, and ValueError for one out of range or
-    of another structure.
+    never drops what is imaginary. A tuple has the fields of a structure. Raises TypeError for a value of another kind,
+    and ValueError for one out of range or of another structure.
     """
     if dtype.names and (isinstance(value, tuple) or np.asarray(value).dtype.names):
-        return _convert_fields(value if isinstance(value, tuple) else np.asarray(value), dtype)
+        if not isinstance(value, tuple):
+            value = np.asarray(value)
+        fields = value if isinstance(value, tuple) else tuple(value[name] for name in value.dtype.names)
+        if len(fields) != len(dtype.names):
+            raise ValueError(f"{len(fields)} fields, not {len(dtype.names)}")
+        made = np.zeros(() if isinstance(value, tuple) else value.shape, dtype)
+        for name, field in zip(dtype.names, fields, strict=True):
+            made[name] = convert(field, dtype[name].base)
+        return made
     if dtype.kind in "iu":
         source = value if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value, object)
         if source.dtype.kind not in "iubO":
@@ -245,18 +253,6 @@ def convert(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
             raise ValueError(f"{shortened(value)} is out of its range")
         return converted
     return np.asarray(value).astype(dtype, casting="same_kind")
-
-
-def _convert_fields(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
-    """Convert a tuple of the fields of a structure, or an array of structures, field by field."""
-    fields = value if isinstance(value, tuple) else tuple(value[name] for name in value.dtype.names)
-    names = dtype.names or ()
-    if len(fields) != len(names):
-        raise ValueError(f"{len(fields)} fields, not {len(names)}")
-    made = np.zeros(() if isinstance(value, tuple) else value.shape, dtype)
-    for name, field in zip(names, fields, strict=True):
-        made[name] = convert(field, dtype[name].base)
-    return made
 
 
 # -- memory of the host that objects of other packages own, and why it cannot be used as it is

@@ -49,4 +49,4 @@ def _compile_hip(device: Device, source: str, options: tuple[str, ...]) -> _prog
     return compile_for_device(device, source, options)
 
 
-_program.add_front_end(_Language.HIP_CPP, _compile_hip)
+_program.FRONT_ENDS[_Language.HIP_CPP] = _compile_hip

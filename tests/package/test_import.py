@@ -53,9 +53,9 @@ for program in sys.argv[1:]:
 """
 MODULE = """
 import forebay.{}
-from forebay.queues.kernels.program import _front_ends
+from forebay.queues.kernels.program import FRONT_ENDS
 from forebay.queues.queue import Queue
-assert _front_ends and any('synchronize' in vars(kind) for kind in Queue.__mro__)
+assert FRONT_ENDS and any('synchronize' in vars(kind) for kind in Queue.__mro__)
 """
 THREADS = """
 import forebay, threading
