@@ -38,7 +38,8 @@ from forebay.queues.memory.allocation cimport (
 )
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport NO_MORE_THAN, Lease, MemoryPool, new_pool
-from forebay.queues.queue cimport Queue, connect_device, new_queue, new_queue_of
+cimport forebay.queues.queue as queue_module
+from forebay.queues.queue cimport Queue, new_queue, new_queue_of
 from forebay.races.checker cimport ALL, ALONE, change_checking, join as add_past, made, races
 from forebay.sync.finish cimport finish_device, wait_for_retired
 from forebay.sync.ordering cimport divide_capacity, enter_list, join_quota
@@ -1105,7 +1106,7 @@ cdef int synchronized(object of, object queue) except -1:
     return 0
 
 
-connect_device(synchronized)
+queue_module.after_wait = synchronized
 
 
 cpdef int finish_all(Device device, uint64_t owner=0, bint raising=True) except -1:

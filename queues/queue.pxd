@@ -8,8 +8,9 @@ cdef class Queue(AnyQueue):
     cpdef int _check_open(self) except -1
 
 
-# What follows after the host has waited for a queue: of the Device, which is not known here
-cdef void connect_device(int (*synchronized)(object device, object queue) except -1)
+# What follows after the host has waited for a queue. Set by the module of the Device, which is not known here
+ctypedef int (*AfterWait)(object device, object queue) except -1
+cdef AfterWait after_wait
 # A Queue over this state, or the queue of another package that is adopted. It takes over the owner's reference, except
 # to a null queue, which belongs to the Context.
 cdef Queue new_queue(object device, QueueState* state, object adopted)

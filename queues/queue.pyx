@@ -25,7 +25,8 @@ from forebay.core.vector_clock cimport Clock, ClockEntry, ClockRef, completed_ep
 from forebay.events.event cimport Event, record, wait_for_event, wait_for_foreign, wait_for_queue
 from forebay.lifetimes.deferred cimport close_queue, collect_queue, retire_queue
 from forebay.queues.host_functions cimport submit_gate, submit_host_function
-from forebay.queues.kernels.kernel cimport Kernel, set_configure
+cimport forebay.queues.kernels.kernel as kernel_module
+from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.launch cimport (
     PyVectorcall_NARGS, bind, enable_vectorcall, launch, launch_with_scratch, list_of, vectorcallfunc
 )
@@ -60,14 +61,6 @@ if TYPE_CHECKING:
 _ids = itertools.count(1)
 # Called with each Queue that is made. A trace is among them, to know later whose the driver's handles were.
 watchers: list[Callable[[Queue], None]] = []
-
-
-cdef int (*after_wait)(object device, object queue) except -1
-
-
-cdef void connect_device(int (*synchronized)(object device, object queue) except -1):
-    global after_wait
-    after_wait = synchronized
 
 
 cdef QueueState* new_queue_of(
@@ -869,4 +862,4 @@ cdef object call_launcher(Launcher launcher, PyObject* const* arguments, size_t 
 cdef Launcher probe = Launcher.__new__(Launcher)
 enable_vectorcall(probe, &probe.vectorcall)
 probe = None
-set_configure(configure)
+kernel_module.configure = configure

@@ -50,5 +50,6 @@ cdef class Kernel:
 
 cdef Kernel new_kernel(object device, DeviceState* state, object native, object identities, object accesses)
 
+# Makes what ``kernel[grid, block]`` is. Set by the module of queues, which it launches on: they are above kernels.
 ctypedef object (*Configure)(Kernel kernel, tuple given)
-cdef void set_configure(Configure given)
+cdef Configure configure

@@ -37,15 +37,6 @@ if TYPE_CHECKING:
     from forebay.queues.memory.shapes import Grid
     from forebay.queues.queue import Queue
 
-cdef Configure configure = NULL
-
-
-cdef void set_configure(Configure given):
-    """Set the function that makes what ``kernel[grid, block]`` is. Queues, which it launches on, are above kernels."""
-    global configure
-    configure = given
-
-
 # The driver's kernels, for traces, by the handles of what was made of them: that of one that is gone may be another's
 natives: weakref.WeakValueDictionary[int, DriverKernel] = weakref.WeakValueDictionary()
 _ids = itertools.count(1)  # never used again, so a plan can never be taken for another kernel's
