@@ -41,7 +41,8 @@ LIMITS = {
     "group_items": 1, "unit_items": 39, "unit_groups": 106, "local_bytes": 97, "constant_bytes": 9, "clock_khz": 13,
     "cache_bytes": 38,
 }  # fmt: skip
-FLAGS = {"has_pools": 115, "migrates": 89, "has_ipc": 125}
+FLAGS = {"migrates": 89, "has_ipc": 125}
+HAS_POOLS = 115
 PROHIBITED = 2  # of compute_mode
 
 
@@ -49,14 +50,11 @@ class CuNative(NamedTuple):
     """A GPU as CUDA's driver describes it."""
 
     ordinal: int  # the driver's number
-    name: str
     architecture: tuple[int, int]  # the compute capability, for example (9, 0)
     driver_version: int  # the CUDA that the driver has, for example 13000
     pci: tuple[int, int, int]  # domain, bus and device
     limits: Limits
     multiprocessors: int
-    compute_mode: int
-    has_pools: bool
     migrates: bool
     has_ipc: bool
     connections: int
@@ -71,7 +69,7 @@ class Cuda(DriverFolder):
         chosen = CONNECTIONS in os.environ
         try:
             driver, count = start()
-            devices = [_info(described(driver, ordinal, chosen)) for ordinal in range(count)]
+            devices = [describe(driver, ordinal, chosen) for ordinal in range(count)]
         except (NotSupportedError, DriverError) as error:
             return Found([], str(error))
         if not devices:
@@ -134,27 +132,6 @@ def _stream_of(thing: Any) -> int | None:
 # -- discovery
 
 
-def _info(native: CuNative) -> DeviceInfo:
-    reason, advice = "", ""
-    if native.compute_mode == PROHIBITED:
-        reason, advice = "its compute mode is PROHIBITED", "nvidia-smi --compute-mode=DEFAULT, as root"
-    elif not native.has_pools:
-        reason, advice = "it has no memory pools", "it is too old for CUDA's stream-ordered memory; use OpenCL on it"
-    return DeviceInfo(
-        backend="cuda",
-        description=native.name,
-        platform="NVIDIA CUDA",
-        version=f"compute capability {native.architecture[0]}.{native.architecture[1]}",
-        driver_version=f"CUDA {native.driver_version // 1000}.{native.driver_version % 1000 // 10}",
-        compute_units=native.multiprocessors,
-        memory=native.limits.allocation,
-        usable=not reason,
-        reason=reason,
-        advice=advice,
-        native=native,
-    )
-
-
 def start() -> tuple[CDLL, int]:
     """Load and start the driver; return it, and how many devices it has.
 
@@ -174,10 +151,7 @@ def start() -> tuple[CDLL, int]:
     version = c_int()
     code = library.cuInit(c_uint(0))
     if code not in (0, NO_DEVICE):
-        raise DriverError(
-            f"CUDA's driver does not start: {_name(library, code)}: {GET_DRIVER}", call="cuInit", code=code,
-            name=_name(library, code),
-        )  # fmt: skip
+        raise _failed(library, "cuInit", code, "CUDA's driver does not start", f": {GET_DRIVER}")
     _checked(library, "cuDriverGetVersion", byref(version))
     if version.value < OLDEST:
         raise NotSupportedError(
@@ -196,7 +170,7 @@ def load() -> None:
     operations.load(start()[0])
 
 
-def described(library: CDLL, ordinal: int, chosen: bool) -> CuNative:
+def describe(library: CDLL, ordinal: int, chosen: bool) -> DeviceInfo:
     """Describe a device. `chosen`: whether CUDA_DEVICE_MAX_CONNECTIONS was set before `start`. Raises `DriverError`."""
     from ctypes import byref, c_int, c_size_t, create_string_buffer
 
@@ -222,17 +196,33 @@ def described(library: CDLL, ordinal: int, chosen: bool) -> CuNative:
         shares_memory=bool(ask(INTEGRATED)),
         has_shared=bool(ask(MANAGED)),
     )
-    return CuNative(
+    native = CuNative(
         ordinal=device.value,
-        name=name.value.decode(errors="replace"),
         architecture=(ask(MAJOR), ask(MINOR)),
         driver_version=version.value,
         pci=(ask(PCI_DOMAIN), ask(PCI_BUS), ask(PCI_DEVICE)),
         limits=limits,
         multiprocessors=ask(MULTIPROCESSORS),
-        compute_mode=ask(COMPUTE_MODE),
         connections=connections(library, device.value, chosen),
         **{field: bool(ask(which)) for field, which in FLAGS.items()},
+    )
+    reason, advice = "", ""
+    if ask(COMPUTE_MODE) == PROHIBITED:
+        reason, advice = "its compute mode is PROHIBITED", "nvidia-smi --compute-mode=DEFAULT, as root"
+    elif not ask(HAS_POOLS):
+        reason, advice = "it has no memory pools", "it is too old for CUDA's stream-ordered memory; use OpenCL on it"
+    return DeviceInfo(
+        backend="cuda",
+        description=name.value.decode(errors="replace"),
+        platform="NVIDIA CUDA",
+        version=f"compute capability {native.architecture[0]}.{native.architecture[1]}",
+        driver_version=f"CUDA {version.value // 1000}.{version.value % 1000 // 10}",
+        compute_units=native.multiprocessors,
+        memory=memory.value,
+        usable=not reason,
+        reason=reason,
+        advice=advice,
+        native=native,
     )
 
 
@@ -257,15 +247,15 @@ def connections(library: CDLL, device: int, chosen: bool) -> int:
     return DRIVERS_CONNECTIONS if active.value else MOST_CONNECTIONS
 
 
-def _name(library: CDLL, code: int) -> str:
+def _failed(library: CDLL, call: str, code: int, what: str, advice: str = "") -> DriverError:
     from ctypes import byref, c_char_p, c_int
 
-    name = c_char_p()
-    library.cuGetErrorName(c_int(code), byref(name))
-    return name.value.decode() if name.value else f"error {code}"
+    text = c_char_p()
+    library.cuGetErrorName(c_int(code), byref(text))
+    name = text.value.decode() if text.value else f"error {code}"
+    return DriverError(f"{what}: {name}{advice}", call=call, code=code, name=name)
 
 
 def _checked(library: CDLL, call: str, *args: object) -> None:
     if code := getattr(library, call)(*args):
-        name = _name(library, code)
-        raise DriverError(f"{call} failed: {name}", call=call, code=code, name=name)
+        raise _failed(library, call, code, f"{call} failed")

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from ctypes import CFUNCTYPE, POINTER, byref, c_int, c_uint, c_void_p
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from forebay.core.driver import DeviceInfo, Language, Parameter
@@ -119,19 +118,16 @@ def _of_cubin(code: bytes) -> Image:
             names,
             accesses=lambda name: accesses.get(symbols.get(name, ""), ()),
         )
-    found = [
-        _with_parameters(KernelFacts(name, name, [], required_block=block), [*starmap(_nameless, enumerate(sizes))])
-        for name, (sizes, block) in parameters_in(cubin).items()
-    ]
+    found = []
+    for name, (sizes, block) in parameters_in(cubin).items():  # of the parameters only the sizes are known
+        declared = [
+            Declared(f"argument_{index}", *((UNTYPED, "pointer") if nbytes == 8 else ("struct", "value")), nbytes)
+            for index, nbytes in enumerate(sizes)
+        ]
+        found.append(_with_parameters(KernelFacts(name, name, [], required_block=block), declared))
     if not found:
         raise InvalidArgumentError("program: the cubin has no kernel")
     return Image(cubin, found)
-
-
-def _nameless(index: int, nbytes: int) -> Declared:
-    """A parameter of which only the size is known."""
-    name = f"argument_{index}"
-    return Declared(name, UNTYPED, "pointer", 8) if nbytes == 8 else Declared(name, "struct", "value", nbytes)
 
 
 def _described(kernel: KernelInfo) -> KernelFacts:

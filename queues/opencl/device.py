@@ -41,23 +41,6 @@ def make_part(memory: ClMemory | AdoptedMemory, offset: int, nbytes: int) -> tup
     return part, part.handle
 
 
-def limits_of(native: cl.Device, has_shared: bool) -> Limits:
-    """OpenCL limits only the number of work-items of a launch."""
-    x, y, z = [*native.max_work_item_sizes, 1, 1][:3]
-    return Limits(
-        group_items=native.max_work_group_size,
-        group_size=(x, y, z),
-        group_count=(MOST_GROUPS, MOST_GROUPS, MOST_GROUPS),
-        local_bytes=native.local_mem_size,
-        constant_bytes=native.max_constant_buffer_size,
-        allocation=native.max_mem_alloc_size,
-        clock_khz=native.max_clock_frequency * 1000,
-        cache_bytes=native.global_mem_cache_size,
-        shares_memory=bool(native.host_unified_memory),
-        has_shared=has_shared,
-    )
-
-
 class OpenCLDevice(DriverDevice):
     """A `DriverDevice` for one OpenCL device, in a context of this device alone, by default a new one. Its context
     handle is a cl_context.
@@ -79,7 +62,20 @@ class OpenCLDevice(DriverDevice):
             svm = 0
         self.has_addresses: bool = bool(svm & cl.device_svm_capabilities.COARSE_GRAIN_BUFFER)
         self.has_shared: bool = bool(svm & cl.device_svm_capabilities.FINE_GRAIN_BUFFER)
-        self.limits: Limits = limits_of(self.native, self.has_shared)
+        native = self.native
+        x, y, z = [*native.max_work_item_sizes, 1, 1][:3]
+        self.limits = Limits(
+            group_items=native.max_work_group_size,
+            group_size=(x, y, z),
+            group_count=(MOST_GROUPS, MOST_GROUPS, MOST_GROUPS),  # OpenCL limits only the work-items of a launch
+            local_bytes=native.local_mem_size,
+            constant_bytes=native.max_constant_buffer_size,
+            allocation=native.max_mem_alloc_size,
+            clock_khz=native.max_clock_frequency * 1000,
+            cache_bytes=native.global_mem_cache_size,
+            shares_memory=bool(native.host_unified_memory),
+            has_shared=self.has_shared,
+        )
         self.takes_host: bool = is_cpu and bool(svm & cl.device_svm_capabilities.FINE_GRAIN_SYSTEM)
         self.is_in_place: bool = is_cpu and self.has_addresses
         # NVIDIA's driver refuses a memory object for a parameter that ever had an address, so there forebay uses only

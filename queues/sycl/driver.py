@@ -14,7 +14,6 @@ from forebay.core import errors
 from forebay.core.driver import PROBE, AdoptedQueue, DeviceInfo, DriverDevice, DriverFolder, Found, first_line, numbered
 
 INSTALL = f"{errors.how_to_install('sycl')} for dpctl and a driver that runs on any x86-64 CPU"
-KINDS = {"cpu": "cpu", "gpu": "gpu", "accelerator": "accelerator"}
 # The languages that SYCL compiles, for each backend that compiles any.
 LANGUAGES = {"opencl": "OpenCL C or SPIR-V", "level_zero": "SPIR-V"}
 
@@ -108,7 +107,8 @@ def _platform_name(native: Any) -> str:
 def describe(native: Any) -> DeviceInfo:
     """Describe a `dpctl.SyclDevice`. Its index is not known yet."""
     reason, advice = why_unusable(native)
-    kind = KINDS.get(native.device_type.name, "custom")
+    kind = native.device_type.name
+    kind = kind if kind in ("cpu", "gpu", "accelerator") else "custom"
     return DeviceInfo(
         name=f"sycl:{kind}",
         backend="sycl",

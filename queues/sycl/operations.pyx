@@ -257,6 +257,8 @@ cdef class OwnMemory(NativeMemory):
 
 def adopt_memory(thing: object, ContextHandle context, name: str) -> Adopted | None:
     """As `DriverDevice.adopt_memory`, for the device of this name."""
+    from dpctl import memory
+
     cdef uintptr_t place
     interface = getattr(thing, INTERFACE, None)
     if not isinstance(interface, dict):
@@ -272,7 +274,9 @@ def adopt_memory(thing: object, ContextHandle context, name: str) -> Adopted | N
             f"as_buffer: the {INTERFACE} of this {type(thing).__name__} is not one ({error})"
         ) from None
     # dpctl's own memory objects claim to be read-only although they can be written (0.21, 0.22).
-    if read_only and not isinstance(thing, _memory_classes()):
+    if read_only and not isinstance(
+        thing, (memory.MemoryUSMDevice, memory.MemoryUSMHost, memory.MemoryUSMShared)
+    ):
         raise InvalidArgumentError(f"as_buffer: this {type(thing).__name__} is read-only")
     if strides is not None and not are_contiguous(shape, tuple(strides), 1):
         raise InvalidArgumentError(
@@ -286,9 +290,3 @@ def adopt_memory(thing: object, ContextHandle context, name: str) -> Adopted | N
             f"as_buffer: the memory of this {type(thing).__name__} belongs to another SYCL context than {name}'s"
         )
     return Adopted(ForeignMemory(thing, address, nbytes, usm_type), shape, dtype)
-
-
-def _memory_classes() -> tuple[type, ...]:
-    from dpctl import memory
-
-    return memory.MemoryUSMDevice, memory.MemoryUSMHost, memory.MemoryUSMShared
