@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import json
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +18,7 @@ from forebay.core.errors import DriverError, InvalidArgumentError, NotInstalledE
 from forebay.queues.cuda.nvrtc import parameters_in, without_facts
 from forebay.queues.cuda.ptx import PtxEntry, PtxParameter, accesses_of, for_cuda, read_ptx
 from forebay.queues.kernels.build import readable
-from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
+from forebay.queues.kernels.cache import BinaryCache, Entry, key_of, reads_files
 from forebay.queues.kernels.parameters import UNTYPED, KernelInfo, read_parameter
 from forebay.spirv.declarations import Declared
 from forebay.spirv.intel_cpu.runtime import intel_cpu_runtime, shown_to_loader
@@ -78,11 +77,11 @@ def build_image(info: DeviceInfo, language: Language, source: str | bytes, optio
     if language == Language.PTX:
         return _of_ptx(text)
     compiled = _compiled(info, text, tuple(options))
-    image = _of_ptx(compiled.ptx, compiled.declared, compiled.log)
-    return replace(image, code=for_cuda(compiled.ptx).encode() + b"\0")
+    ptx = compiled.binary.decode(errors="replace")
+    return replace(_of_ptx(ptx, compiled.declared, compiled.log), code=for_cuda(ptx).encode() + b"\0")
 
 
-def _compiled(info: DeviceInfo, source: str, options: tuple[str, ...]) -> OpenCLPtx:
+def _compiled(info: DeviceInfo, source: str, options: tuple[str, ...]) -> Entry:
     """PTX of OpenCL C, from the cache if possible. What includes files, which may change, is compiled each time."""
     native: CuNative = info.native
     if reads_files(source):
@@ -90,15 +89,10 @@ def _compiled(info: DeviceInfo, source: str, options: tuple[str, ...]) -> OpenCL
     cache = BinaryCache()
     device = f"{info.driver_version} {native.driver_version} {native.architecture}"
     key = key_of("OpenCL C to PTX", device, source, *options)
-    kept = cache.get(key)
-    if kept is not None:
-        try:
-            ptx, log, declared = json.loads(kept)
-            return OpenCLPtx(ptx, log, {name: [Declared(*each) for each in found] for name, found in declared.items()})
-        except (ValueError, TypeError, AttributeError):
-            pass
-    made = compile_opencl(info, source, options)
-    cache.put(key, json.dumps(made).encode())
+    made = Entry.loads(cache.get(key) or b"")
+    if made is None:
+        made = compile_opencl(info, source, options)
+        cache.put(key, made.dumps())
     return made
 
 
@@ -192,15 +186,7 @@ CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
 OPENCL_LIBRARY = "libnvidia-opencl.so.1"
 
 
-class OpenCLPtx(NamedTuple):
-    """What the compiler made: PTX, what it said, and the parameters of the kernels that it reports."""
-
-    ptx: str
-    log: str
-    declared: dict[str, list[Declared]]
-
-
-def compile_opencl(info: DeviceInfo, source: str, options: tuple[str, ...]) -> OpenCLPtx:
+def compile_opencl(info: DeviceInfo, source: str, options: tuple[str, ...]) -> Entry:
     """Compile OpenCL C for a device. Raises `BuildError` with the compiler's log, and `NotInstalledError` if the
     library is missing, or has no such device. Blocks while it compiles, without the GIL.
     """
@@ -223,7 +209,7 @@ def compile_opencl(info: DeviceInfo, source: str, options: tuple[str, ...]) -> O
                 declared = compiler.declared_elsewhere(program, source)
     except cl.Error as error:
         raise DriverError(f"{error.routine} failed with {error.code}", call=error.routine, code=error.code) from None
-    return OpenCLPtx(binaries[0].rstrip(b"\0").decode(errors="replace"), readable(said, source) or said, declared)
+    return Entry(binaries[0].rstrip(b"\0"), declared, readable(said, source) or said)
 
 
 _making = threading.Lock()

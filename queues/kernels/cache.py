@@ -11,6 +11,7 @@ import errno
 import functools
 import hashlib
 import itertools
+import json
 import logging
 import os
 import random
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from forebay.core.errors import InvalidArgumentError
+from forebay.spirv.declarations import Declared
 
 BITS = 32
 OFFSET_BASIS = 0x811C9DC5
@@ -86,6 +88,7 @@ LIMIT = 256 << 20
 MAGIC = b"forebay binary 1\n"
 HEADER = struct.Struct(f"<{len(MAGIC)}sQ32s")  # magic, length of what follows, checksum
 KEY = re.compile(r"[0-9a-f]{64}")
+LENGTH = struct.Struct("<Q")  # of the table of parameters
 PART = ".part-"  # of files that are being written
 HOUR = 3600.0
 # Looking at all files costs more than compiling, once there are thousands: it happens once for this part of the limit.
@@ -97,6 +100,40 @@ CONTINUED = re.compile(r"(?:\\|\?\?/)\s*[\n\r]")  # lines, as compilers join the
 READS_FILES = re.compile(
     r"(?:#|%:|\?\?=)(?:[^\w/#]|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/)*(?:include|import|embed)|__has_(?:include|embed)"
 )
+
+
+class Entry(NamedTuple):
+    """A program's cache entry: the driver's binary, if there is one, and the parameters of the kernels.
+
+    Intel's CPU runtime (2026.2.0) does not report the parameters of a program made from a binary.
+    """
+
+    binary: bytes
+    declared: dict[str, list[Declared]]  # by kernel. The size of a structure is 0 as long as nobody has asked for it
+    log: str = ""
+    vectors: bool = True  # whether Intel's CPU runtime made vectors
+
+    def dumps(self) -> bytes:
+        """The entry as bytes."""
+        told = {"kernels": self.declared, "log": self.log, "vectors": self.vectors}
+        facts = json.dumps(told, separators=(",", ":")).encode()
+        return LENGTH.pack(len(facts)) + facts + self.binary
+
+    @classmethod
+    def loads(cls, data: bytes) -> Entry | None:
+        """The entry from bytes; None if the bytes are not an entry."""
+        try:
+            (length,) = LENGTH.unpack_from(data)
+            table, binary = data[LENGTH.size :][:length], data[LENGTH.size + length :]
+            facts = json.loads(table)
+            declared = {
+                name: [Declared._make(each) for each in parameters]  # refuses entries of other versions
+                for name, parameters in facts["kernels"].items()
+            }
+            log, vectors = str(facts["log"]), bool(facts["vectors"])
+        except (struct.error, ValueError, TypeError, AttributeError, KeyError):
+            return None
+        return cls(binary, declared, log, vectors)
 
 
 class CacheInfo(NamedTuple):

@@ -54,7 +54,7 @@ def look() -> Found:
             return Found([], f"the OpenCL loader failed: {first_line(str(error))}")
         platforms = []
 
-    devices = [_describe(cl, platform, device) for platform in platforms for device in _devices_of(cl, platform)]
+    devices = [describe(device) for platform in platforms for device in _devices_of(cl, platform)]
     if runtime is not None and not any(platform.name.strip() == INTEL_CPU for platform in platforms):
         devices.append(_missing(runtime))
     if not devices:
@@ -72,7 +72,10 @@ def _devices_of(cl: Any, platform: Any) -> list[Any]:
         return []
 
 
-def _describe(cl: Any, platform: Any, device: Any) -> DeviceInfo:
+def describe(device: Any) -> DeviceInfo:
+    """Describe a device: one that was found, or a part of another. Its name is empty."""
+    import pyopencl as cl
+
     bits = cl.device_type
     kinds = {"gpu": bits.GPU, "cpu": bits.CPU, "accelerator": bits.ACCELERATOR}
     kind = next((kind for kind, bit in kinds.items() if device.type & bit), "custom")
@@ -80,7 +83,7 @@ def _describe(cl: Any, platform: Any, device: Any) -> DeviceInfo:
         backend="opencl",
         kind=kind,
         description=device.name.strip(),
-        platform=platform.name.strip(),
+        platform=device.platform.name.strip(),
         version=device.version.strip(),
         driver_version=device.driver_version.strip(),
         compute_units=device.max_compute_units,
@@ -91,13 +94,6 @@ def _describe(cl: Any, platform: Any, device: Any) -> DeviceInfo:
     if not reason:
         return info
     return dataclasses.replace(info, usable=False, reason=reason, advice=_advice(info.platform, kind))
-
-
-def describe(device: Any) -> DeviceInfo:
-    """Describe a device that `discover` does not list, such as a part of another. Its name is empty."""
-    import pyopencl as cl
-
-    return _describe(cl, device.platform, device)
 
 
 def why_unusable(device: Any, source: str = PROBE, info: DeviceInfo | None = None) -> str:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import json
-import struct
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyopencl as cl
 
 from forebay.core import errors
 from forebay.core.driver import BuiltProgram, DeviceInfo, DriverKernel
 from forebay.queues.kernels.build import BuildProcessError, CompilerEndedError, build_apart, readable
-from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
+from forebay.queues.kernels.cache import BinaryCache, Entry, key_of, reads_files
 from forebay.queues.kernels.opencl_c import Compiler, declared_by, names_in
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.memory.allocation import ForeignMemory
@@ -28,8 +26,6 @@ from forebay.spirv.intel_cpu.early_returns import let_threads_return
 from forebay.spirv.intel_cpu.program import IntelCpuProgram, without_vectors
 from forebay.spirv.intel_cpu.runtime import INTEL_CPU, intel_cpu_runtime, shown_to_loader
 from forebay.spirv.intel_cpu.warps_made import options_for_warps, without_warps
-
-LENGTH = struct.Struct("<Q")  # of the table of parameters
 
 Declared = dict[str, list[declarations.Declared]]
 """The parameters of each kernel, by name. The size of a structure is 0 as long as nobody has asked for it."""
@@ -96,40 +92,6 @@ def redeclared(kernel: DriverKernel) -> list[declarations.Declared]:
         declarations.Declared(p.name, p.type_name, p.kind, p.nbytes, p.read_only, p.alignment)
         for p in kernel.parameters
     ]
-
-
-class Entry(NamedTuple):
-    """A program's cache entry: the driver's binary, if there is one, and the parameters of the kernels.
-
-    Intel's CPU runtime (2026.2.0) does not report the parameters of a program made from a binary.
-    """
-
-    binary: bytes
-    declared: Declared
-    log: str = ""
-    vectors: bool = True
-
-    def dumps(self) -> bytes:
-        """The entry as bytes."""
-        told = {"kernels": self.declared, "log": self.log, "vectors": self.vectors}
-        facts = json.dumps(told, separators=(",", ":")).encode()
-        return LENGTH.pack(len(facts)) + facts + self.binary
-
-    @classmethod
-    def loads(cls, data: bytes) -> Entry | None:
-        """The entry from bytes; None if the bytes are not an entry."""
-        try:
-            (length,) = LENGTH.unpack_from(data)
-            table, binary = data[LENGTH.size :][:length], data[LENGTH.size + length :]
-            facts = json.loads(table)
-            declared = {
-                name: [declarations.Declared._make(each) for each in parameters]  # refuses entries of other versions
-                for name, parameters in facts["kernels"].items()
-            }
-            log, vectors = str(facts["log"]), bool(facts["vectors"])
-        except (struct.error, ValueError, TypeError, AttributeError, KeyError):
-            return None
-        return cls(binary, declared, log, vectors)
 
 
 _hopeless: set[str] = set()

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.queues.kernels.cache import BinaryCache
+from forebay.queues.kernels.cache import BinaryCache, Entry
 from forebay.queues.kernels.opencl_c import REPORT_PARAMETERS
 from forebay.queues.opencl import discovery, programs
-from forebay.queues.opencl.programs import Builder, Entry
+from forebay.queues.opencl.programs import Builder
 from tests.helpers.device_data import device_data
 from tests.inside import cache_key, refusing_to_tell
 

@@ -6,7 +6,7 @@ from unittest import mock
 
 from forebay.core.errors import BuildError
 from forebay.queues.cuda import driver, programs
-from forebay.queues.cuda.programs import OpenCLPtx
+from forebay.queues.kernels.cache import Entry
 from forebay.spirv.declarations import Declared
 
 from . import standin
@@ -54,7 +54,7 @@ def compiled(info, source, options):
         ]
         for name, kernel in kernels.items()
     }
-    return OpenCLPtx(HEAD + "".join(map(entry, kernels.values())), "", declared)
+    return Entry((HEAD + "".join(map(entry, kernels.values()))).encode(), declared)
 
 
 def entry(kernel):

@@ -14,8 +14,9 @@ from forebay.core.driver import Language
 from forebay.core.errors import BuildError, NotInstalledError, NotSupportedError
 from forebay.queues.cuda import programs
 from forebay.queues.cuda.driver import CONNECTIONS
-from forebay.queues.cuda.programs import OpenCLPtx, compile_opencl
+from forebay.queues.cuda.programs import compile_opencl
 from forebay.queues.cuda.ptx import for_cuda
+from forebay.queues.kernels.cache import Entry
 from forebay.queues.kernels.opencl_c import REPORT_PARAMETERS
 from forebay.spirv.declarations import Declared
 from forebay.spirv.intel_cpu.runtime import intel_cpu_runtime
@@ -190,7 +191,7 @@ def test_what_is_refused(source, words):
 
 def compiler_of(ptx, declared, log=""):
     """Put a compiler that makes this in the place of NVIDIA's."""
-    return mock.patch.object(programs, "compile_opencl", return_value=OpenCLPtx(ptx, log, declared))
+    return mock.patch.object(programs, "compile_opencl", return_value=Entry(ptx.encode(), declared, log))
 
 
 def test_an_image_of_opencl(info, tmp_path):
@@ -272,7 +273,7 @@ def test_the_compiler_says_what_the_parameters_are(info, intel):
             ],
             "none": [],
         }  # fmt: skip
-        assert made.ptx
+        assert made.binary
         with pytest.raises(BuildError, match=rf"does not build on {info.name}\n(?s:.*)no_such"):
             compile_opencl(info, "kernel void k() {\n  no_such(1); }", ())
 
