@@ -210,4 +210,4 @@ class CudaDevice(SharingDevice, DriverDevice):
         return BuiltProgram(kernels, variable, image.log, image.accesses)
 
     def moves(self) -> BuiltProgram:
-        return BuiltProgram(self._moves, lambda name: None, "")
+        return BuiltProgram(self._moves)

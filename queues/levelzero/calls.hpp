@@ -14,12 +14,10 @@ namespace forebay_ze {
 typedef uint32_t Result;
 
 // Layouts of the Level Zero specification, version 1.17; docs/levelzero-notes.md has them in a table.
-// What all begin with.
-template <uint32_t type> struct Described { uint32_t stype = type; const void *next = nullptr; };
-
-struct DriverProperties : Described<0x1> { uint8_t uuid[16] = {}; uint32_t version = 0; };
+struct DriverProperties { uint32_t stype = 0x1; void *next = nullptr; uint8_t uuid[16] = {}; uint32_t version = 0; };
 struct ExtensionProperties { char name[256] = {}; uint32_t version = 0; };
-struct DeviceProperties : Described<0x3> {
+struct DeviceProperties {
+    uint32_t stype = 0x3; void *next = nullptr;
     uint32_t type = 0, vendor_id = 0, device_id = 0, flags = 0, subdevice_id = 0, core_clock_rate = 0;
     uint64_t max_allocation = 0;
     uint32_t max_hardware_contexts = 0, max_priority = 0, threads_per_eu = 0, simd_width = 0, eus_per_subslice = 0;
@@ -28,49 +26,63 @@ struct DeviceProperties : Described<0x3> {
     uint32_t timestamp_bits = 0, kernel_timestamp_bits = 0;
     uint8_t uuid[16] = {}; char name[256] = {};
 };
-struct IpVersion : Described<0x1000F> { uint32_t version = 0; };
-struct ComputeProperties : Described<0x4> {
+struct IpVersion { uint32_t stype = 0x1000F; void *next = nullptr; uint32_t version = 0; };
+struct ComputeProperties {
+    uint32_t stype = 0x4; void *next = nullptr;
     uint32_t max_group_items = 0, max_group_size[3] = {}, max_group_count[3] = {}, max_local_bytes = 0;
     uint32_t subgroup_size_count = 0, subgroup_sizes[8] = {};
 };
-struct ModuleProperties : Described<0x5> {
+struct ModuleProperties {
+    uint32_t stype = 0x5; void *next = nullptr;
     uint32_t spirv_version = 0, flags = 0, float_flags[3] = {}, max_argument_bytes = 0, printf_buffer_size = 0;
     uint8_t native_uuid[16] = {};
 };
-struct QueueGroupProperties : Described<0x6> { uint32_t flags = 0; size_t max_fill_pattern = 0; uint32_t queues = 0; };
-struct MemoryProperties : Described<0x7> {
-    uint32_t flags = 0, max_clock_rate = 0, max_bus_width = 0;
+struct QueueGroupProperties {
+    uint32_t stype = 0x6; void *next = nullptr; uint32_t flags = 0; size_t max_fill_pattern = 0; uint32_t queues = 0;
+};
+struct MemoryProperties {
+    uint32_t stype = 0x7; void *next = nullptr; uint32_t flags = 0, max_clock_rate = 0, max_bus_width = 0;
     uint64_t total_size = 0; char name[256] = {};
 };
-struct ContextDesc : Described<0x0D> { uint32_t flags = 0; };
-struct QueueDesc : Described<0x0E> { uint32_t ordinal = 0, index = 0, flags = 0, mode = 0, priority = 0; };
-struct ListDesc : Described<0x0F> { uint32_t ordinal = 0, flags = 0; };
-struct EventPoolDesc : Described<0x10> { uint32_t flags = 0, count = 0; };
-struct EventDesc : Described<0x11> { uint32_t index = 0, signal = 0, wait = 0; };
-struct DeviceAllocDesc : Described<0x15> { uint32_t flags = 0, ordinal = 0; };
-struct HostAllocDesc : Described<0x16> { uint32_t flags = 0; };
-struct ModuleDesc : Described<0x1B> {
-    uint32_t format = 0; size_t size = 0;
+struct ContextDesc { uint32_t stype = 0x0D; const void *next = nullptr; uint32_t flags = 0; };
+struct QueueDesc {
+    uint32_t stype = 0x0E; const void *next = nullptr;
+    uint32_t ordinal = 0, index = 0, flags = 0, mode = 0, priority = 0;
+};
+struct ListDesc { uint32_t stype = 0x0F; const void *next = nullptr; uint32_t ordinal = 0, flags = 0; };
+struct EventPoolDesc { uint32_t stype = 0x10; const void *next = nullptr; uint32_t flags = 0, count = 0; };
+struct EventDesc { uint32_t stype = 0x11; const void *next = nullptr; uint32_t index = 0, signal = 0, wait = 0; };
+struct DeviceAllocDesc { uint32_t stype = 0x15; const void *next = nullptr; uint32_t flags = 0, ordinal = 0; };
+struct HostAllocDesc { uint32_t stype = 0x16; const void *next = nullptr; uint32_t flags = 0; };
+struct ModuleDesc {
+    uint32_t stype = 0x1B; const void *next = nullptr; uint32_t format = 0; size_t size = 0;
     const uint8_t *input = nullptr; const char *options = nullptr; const void *constants = nullptr;
 };
-struct KernelDesc : Described<0x1D> { uint32_t flags = 0; const char *name = nullptr; };
-struct KernelProperties : Described<0x1E> {
+struct KernelDesc {
+    uint32_t stype = 0x1D; const void *next = nullptr; uint32_t flags = 0; const char *name = nullptr;
+};
+struct KernelProperties {
+    uint32_t stype = 0x1E; void *next = nullptr;
     uint32_t arguments = 0, required_group[3] = {}, required_subgroups = 0, required_subgroup_size = 0;
     uint32_t largest_subgroup_size = 0, largest_subgroups = 0, local_bytes = 0, private_bytes = 0, spill_bytes = 0;
     uint8_t uuid[32] = {};
 };
-struct GroupLimits : Described<0x10013> { uint32_t items = 0; };
-struct CounterPoolDesc : Described<0x20014> { uint32_t flags = 0; };
-struct CounterDesc : Described<0x2003A> { uint32_t flags = 0, signal = 0, wait = 0; };
+struct GroupLimits { uint32_t stype = 0x10013; void *next = nullptr; uint32_t items = 0; };
+struct CounterPoolDesc { uint32_t stype = 0x20014; const void *next = nullptr; uint32_t flags = 0; };
+struct CounterDesc {
+    uint32_t stype = 0x2003A; const void *next = nullptr; uint32_t flags = 0, signal = 0, wait = 0;
+};
 // of the extension ZE_experimental_mutable_command_list
-struct MutableListDesc : Described<0x20016> { uint32_t flags = 0; };
-struct CommandIdDesc : Described<0x20017> { uint32_t flags = 0; };
-struct ChangesDesc : Described<0x20018> { uint32_t flags = 0; };
-struct ArgumentChange : Described<0x20019> {
-    uint64_t command = 0; uint32_t index = 0; size_t size = 0;
+struct MutableListDesc { uint32_t stype = 0x20016; const void *next = nullptr; uint32_t flags = 0; };
+struct CommandIdDesc { uint32_t stype = 0x20017; const void *next = nullptr; uint32_t flags = 0; };
+struct ChangesDesc { uint32_t stype = 0x20018; const void *next = nullptr; uint32_t flags = 0; };
+struct ArgumentChange {
+    uint32_t stype = 0x20019; const void *next = nullptr; uint64_t command = 0; uint32_t index = 0; size_t size = 0;
     const void *value = nullptr;
 };
-struct GroupsChange : Described<0x2001A> { uint64_t command = 0; const uint32_t *groups = nullptr; };
+struct GroupsChange {
+    uint32_t stype = 0x2001A; const void *next = nullptr; uint64_t command = 0; const uint32_t *groups = nullptr;
+};
 struct Timestamps { uint64_t start, end; };
 struct KernelTimestamps { Timestamps global, context; };
 

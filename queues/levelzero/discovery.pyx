@@ -275,7 +275,15 @@ cdef str try_out(ZeDriver driver, void* device, uint32_t ordinal):
     made = "create" if handle.makes_events() else "pool" if driver.extensions.intersection(EVENT_POOLS) else ""
     if not made:
         raise UnusableError("its driver has no counter-based events")
-    require_in_order_lists(handle, ordinal)
+    try:
+        flags = handle.list_flags(ordinal)
+    except Error as error:
+        raise UnusableError(f"its driver makes no in-order command list ({error})") from None
+    # Drivers that are older than in-order lists ignore the flag and would run commands side by side. So a list that
+    # reports its flags must report this one. Where lists report none, the driver has counter-based events, which exist
+    # only for such lists.
+    if flags is not None and not flags & IN_ORDER:
+        raise UnusableError("its driver does not say that a command list is in order")
     try:
         ZeProgram(handle, probe_module(), False).limits("probe")
     except BuildError as error:
@@ -283,21 +291,6 @@ cdef str try_out(ZeDriver driver, void* device, uint32_t ordinal):
     except Error as error:
         raise UnusableError(f"it cannot make a kernel: {error}") from None
     return made
-
-
-cdef int require_in_order_lists(handle, uint32_t ordinal) except -1:
-    """Raise unless an in-order immediate list can be made.
-
-    Drivers that are older than such lists ignore the flag and would run commands side by side. So a list that reports
-    its flags must report this one. Where lists report none, the driver has counter-based events, which exist only for
-    such lists.
-    """
-    try:
-        flags = handle.list_flags(ordinal)
-    except Error as error:
-        raise UnusableError(f"its driver makes no in-order command list ({error})") from None
-    if flags is not None and not flags & IN_ORDER:
-        raise UnusableError("its driver does not say that a command list is in order")
 
 
 def probe_module() -> bytes:

@@ -119,16 +119,12 @@ class Builder(Compiler):
             return self._compiled(declared)[1]
         cache = BinaryCache()
         key = self._key()
-        kept = cache.get(key)
-        entry = Entry.loads(kept) if kept is not None else None
-        if entry is not None:
-            restored = self._restored(entry)
-            if restored is not None:
-                return restored
-        if isinstance(self._source, bytes) and self._info.platform == INTEL_CPU:
-            restored = self._built_apart(self._source, cache, key)
-            if restored is not None:
-                return restored
+        entry = Entry.loads(cache.get(key) or b"")
+        built = self._restored(entry) if entry is not None else None
+        if built is None and isinstance(self._source, bytes) and self._info.platform == INTEL_CPU:
+            built = self._built_apart(self._source, cache, key)
+        if built is not None:
+            return built
         program, kernels = self._compiled(declared)
         entry = self._entry_of(program, kernels)
         cache.put(key, entry.dumps())
