@@ -216,6 +216,11 @@ cdef class DeviceHandle:
         """The address of the ZeDevice, which is the context handle for the table of operations."""
         return <uintptr_t> self.device.get()
 
+    @property
+    def context(self) -> int:
+        """The driver's handle of the context."""
+        return <uintptr_t> self.device.get().context.get().handle
+
     def create_queue(self, uint32_t ordinal, uint32_t index, uint32_t priority) -> tuple[int, int]:
         """An in-order immediate command list: (the driver's handle, the operations' handle, which the caller owns)."""
         cdef Ref[ZeQueue] queue

@@ -17,8 +17,6 @@ from forebay.queues.opencl.operations import AdoptedMemory, ClMemory, MemoryPart
 from forebay.queues.opencl.programs import Builder, takes_spirv
 from forebay.spirv.intel_cpu.runtime import INTEL_CPU
 
-CL_QUEUE_PROPERTIES = 0x1093
-CL_QUEUE_PROFILING_ENABLE = 1 << 1
 CL_QUEUE_PRIORITY_KHR = 0x1096
 
 # A queue surely takes this many commands before an enqueue blocks. NVIDIA's driver takes 1021 behind a running kernel
@@ -106,9 +104,9 @@ class OpenCLDevice(DriverDevice):
     def create_queue(self, priority: int, timing: bool) -> tuple[cl.CommandQueue, int]:
         """A pyopencl queue, and its handle, which holds its own reference."""
         # Any: pyopencl's stubs want enumerations where its functions take ints
-        properties: Any = CL_QUEUE_PROFILING_ENABLE if timing else 0
+        properties: Any = cl.command_queue_properties.PROFILING_ENABLE if timing else 0
         if priority and len(self.priorities) > 1:
-            properties = [CL_QUEUE_PROPERTIES, properties, CL_QUEUE_PRIORITY_KHR, PRIORITIES[priority], 0]
+            properties = [cl.queue_properties.PROPERTIES, properties, CL_QUEUE_PRIORITY_KHR, PRIORITIES[priority], 0]
             queue = cl.CommandQueue(self.context, self.native, properties)
         else:
             queue = cl.CommandQueue(self.context, self.native, properties=properties)
