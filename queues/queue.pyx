@@ -447,7 +447,8 @@ cdef class Queue(AnyQueue):
         CaptureIsolationError, CaptureMergeError
             When one of the two is captured and the other is not, or by another capture.
         """
-        self._check_open()
+        if is_closed(self.state):
+            self._check_open()
         if isinstance(event_or_queue, Event):
             wait_for_event(self, self.state, self._capture, event_or_queue)
         elif isinstance(event_or_queue, Queue):
@@ -471,7 +472,8 @@ cdef class Queue(AnyQueue):
         DriverError
             When the driver reports a failure.
         """
-        self._check_open()
+        if is_closed(self.state):
+            self._check_open()
         check_may_wait(self, "query of")
         return wait_checked(self, self.state, True, None) if is_checked(self.state) else query_queue(self, self.state)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libcpp.atomic cimport memory_order_acquire, memory_order_relaxed
 from libcpp.vector cimport vector
 
@@ -310,17 +310,7 @@ cdef class MemoryPool:
         lease.pool = self
         lease.block = block
         lease.freed = False
-        if (
-            block.handle == 0 and block.slab.handle != 0 and block.nbytes != block.slab.nbytes and block.seen
-            and self.part_of is not None
-        ):
-            # An argument is set faster by an object of the driver, but to make one takes longer than that saves: so a
-            # block gets one when it is handed out for the second time.
-            part, handle = self.part_of((<OwnedMemory> block.slab.native).native, block.offset, block.nbytes)
-            Py_INCREF(part)
-            block.part = <PyObject*> part
-            block.handle = handle
-        lease.handle = block.slab.handle if block.nbytes == block.slab.nbytes else block.handle
+        lease.handle = block.handle if block.handle or not block.slab.handle else handle_of(self, block)
         lease.address = block.slab.address + block.offset if block.slab.address else 0
         lease.nbytes = nbytes
         return lease
@@ -330,6 +320,22 @@ cdef class MemoryPool:
         if not isinstance(memory, OwnedMemory):
             memory = own_memory(self.state, memory, False)
         return new_buffer(new_allocation(device, memory), 0, shape, dtype)
+
+
+cdef uintptr_t handle_of(MemoryPool pool, Block* block) except? 0:
+    """Return the driver's object for a block of a slab that has one. 0 for its address alone.
+
+    An argument is set faster by an object, but to make one takes longer than that saves: so a block gets one when it is
+    handed out for the second time.
+    """
+    if block.nbytes == block.slab.nbytes:
+        return block.slab.handle
+    if block.seen and pool.part_of is not None:
+        part, handle = pool.part_of((<OwnedMemory> block.slab.native).native, block.offset, block.nbytes)
+        Py_INCREF(part)
+        block.part = <PyObject*> part
+        block.handle = handle
+    return block.handle
 
 
 # -- the steps of an allocation: see `Heap`

@@ -235,7 +235,7 @@ cdef int copy_buffers(object queue, QueueState* state, Buffer dst, Buffer src) e
             f"copy between memory of another package and memory of forebay: {queue.device.name} has no command for "
             "that, because one has only a handle and the other only an address; copy through a NumPy array")
     to, source = hold_memory(dst.allocation, "dst"), hold_memory(src.allocation, "src")
-    submit_copy(queue, state, &dst.memory, to.usage, &src.memory, source.usage, dst.nbytes, None, NULL)
+    submit_copy(queue, state, &dst.memory, to.usage, &src.memory, source.usage, dst.nbytes)
     return 0
 
 
@@ -259,7 +259,7 @@ cdef int copy_between_devices(object queue, QueueState* state, Buffer dst, Buffe
     copy_to_staging(other, staged, src)
     queue.wait(other)
     to = hold_memory(dst.allocation, "dst")
-    submit_copy(queue, state, &dst.memory, to.usage, &staging, NULL, dst.nbytes, staged, NULL)
+    submit_kept(queue, state, &dst.memory, to.usage, &staging, NULL, dst.nbytes, staged, NULL)
     return 0
 
 
@@ -274,7 +274,7 @@ def copy_to_staging(AnyQueue queue not None, staged: Any, Buffer src not None) -
     announced = None
     if is_checked(state):
         announced = announce_use(queue, src.allocation.usage, src.start, src.nbytes, False, "copy")
-    submit_copy(queue, state, &staging, NULL, &src.memory, source.usage, src.nbytes, staged, &marker)
+    submit_kept(queue, state, &staging, NULL, &src.memory, source.usage, src.nbytes, staged, &marker)
     settle(announced)
     if marker.get() != NULL:
         set_marker(event, marker, False, queue)
@@ -299,14 +299,14 @@ cdef int upload(object queue, QueueState* state, Buffer dst, object src) except 
         to = hold_memory(dst.allocation, "dst")
         if pinned is not None:
             host = host_memory(view.buf)
-            submit_copy(queue, state, &dst.memory, to.usage, &host, pinned.usage, dst.nbytes, None, NULL)
+            submit_copy(queue, state, &dst.memory, to.usage, &host, pinned.usage, dst.nbytes)
         else:
             staged = queue.device.driver.stage(view.len)
             host = host_memory_of(staged)
             copy_bytes(<void*> <uintptr_t> host.address, view.buf, view.len)
             if view.len >= LARGE:
                 check_buffer(queue, state, dst, "dst")  # another thread may have closed it meanwhile
-            submit_copy(queue, state, &dst.memory, to.usage, &host, NULL, dst.nbytes, staged, NULL)
+            submit_kept(queue, state, &dst.memory, to.usage, &host, NULL, dst.nbytes, staged, NULL)
     finally:
         PyBuffer_Release(&view)
     return 0
@@ -317,8 +317,6 @@ cdef int download(object queue, QueueState* state, object dst, Buffer src, Annou
     cdef OwnedMemory pinned
     cdef Py_buffer view
     cdef Memory host
-    cdef Refs[Marker] markers
-    cdef Ref[Marker] marker
     check_buffer(queue, state, src, "src")
     dst = open_end(dst, True, src, &view)
     try:
@@ -326,21 +324,31 @@ cdef int download(object queue, QueueState* state, object dst, Buffer src, Annou
         source = hold_memory(src.allocation, "src")
         host = host_memory(view.buf)
         if pinned is not None:
-            submit_copy(queue, state, &host, pinned.usage, &src.memory, source.usage, src.nbytes, None, NULL)
+            submit_copy(queue, state, &host, pinned.usage, &src.memory, source.usage, src.nbytes)
         elif queue.device.driver.takes_pageable:
-            submit_copy(queue, state, &host, NULL, &src.memory, source.usage, src.nbytes, pin_view(dst), NULL)
+            submit_kept(queue, state, &host, NULL, &src.memory, source.usage, src.nbytes, pin_view(dst), NULL)
         else:
-            refuse_on_host_thread("copy to pageable memory, which waits on this device,")
-            staged = queue.device.driver.stage(src.nbytes)
-            host = host_memory_of(staged)
-            submit_copy(queue, state, &host, NULL, &src.memory, source.usage, src.nbytes, staged, &marker)
-            if marker.get() != NULL:
-                settle(announced)  # the wait may fail
-                markers.push_back(move(marker))
-                wait_for_markers(queue.device, state.device, markers, f"copy on {queue!r}")
-                copy_bytes(view.buf, <const void*> <uintptr_t> host.address, src.nbytes)
+            download_staged(queue, state, view.buf, src, source, announced)
     finally:
         PyBuffer_Release(&view)
+    return 0
+
+
+cdef int download_staged(
+    object queue, QueueState* state, void* to, Buffer src, OwnedMemory source, Announcement announced
+) except -1:
+    cdef Refs[Marker] markers
+    cdef Ref[Marker] marker
+    refuse_on_host_thread("copy to pageable memory, which waits on this device,")
+    staged = queue.device.driver.stage(src.nbytes)
+    cdef Memory staging = host_memory_of(staged)
+    submit_kept(queue, state, &staging, NULL, &src.memory, source.usage, src.nbytes, staged, &marker)
+    if marker.get() == NULL:
+        return 0
+    settle(announced)  # the wait may fail
+    markers.push_back(move(marker))
+    wait_for_markers(queue.device, state.device, markers, f"copy on {queue!r}")
+    copy_bytes(to, <const void*> <uintptr_t> staging.address, src.nbytes)
     return 0
 
 
@@ -374,12 +382,36 @@ cdef Status call_copy(QueueState* queue, Command* command, Waits waits) noexcept
     return 0
 
 
+cdef inline void init_copy(
+    Copy* copy, const Memory* to, Usage* written, const Memory* source, Usage* read, size_t nbytes
+) noexcept nogil:
+    init_command(copy, call_copy)
+    copy.writes, copy.reads = written, read
+    copy.to, copy.source, copy.nbytes = to, source, nbytes
+    copy.marks = False
+
+
 cdef int submit_copy(
+    object queue, QueueState* state, const Memory* to, Usage* written, const Memory* source, Usage* read, size_t nbytes
+) except -1:
+    """Submit a copy between memory whose uses are noted, of which the caller has a reference."""
+    cdef Copy copy
+    cdef Status status
+    if nbytes == 0:
+        return 0
+    init_copy(&copy, to, written, source, read, nbytes)
+    status = submit_keeping_gil(state, &copy)
+    if status != 0:
+        queue._raise(status, "copy")
+    return 0
+
+
+cdef int submit_kept(
     object queue, QueueState* state, const Memory* to, Usage* written, const Memory* source, Usage* read, size_t nbytes,
     object kept, Ref[Marker]* done
 ) except -1:
-    """Submit a copy. The caller has a reference to memory whose uses are noted. Other memory of the host, whose usage
-    is NULL, belongs to `kept`; the driver may take long then.
+    """Submit a copy from or to other memory of the host, which belongs to `kept`. The driver may take long. The usage
+    of that memory is NULL.
 
     If `done` is not NULL, it receives a reference to the marker of the copy. It stays unchanged when there are no bytes
     to copy.
@@ -388,21 +420,16 @@ cdef int submit_copy(
     cdef Status status
     if nbytes == 0:
         return 0
-    if kept is not None:  # a program that never waits would keep the host memory of all its copies
-        collect_queue(state)
-        if nbytes >= LARGE or state.deferred.retired.size() >= MANY:  # this may race
-            collect_device(state.device)
-    init_command(&copy, call_copy)
-    copy.writes, copy.reads = written, read
-    copy.to, copy.source, copy.nbytes = to, source, nbytes
+    # A program that never waits would keep the host memory of all its copies. This check may race.
+    collect_queue(state)
+    if nbytes >= LARGE or state.deferred.retired.size() >= MANY:
+        collect_device(state.device)
+    init_copy(&copy, to, written, source, read, nbytes)
     copy.marks = done != NULL
-    if kept is None:
-        status = submit_keeping_gil(state, &copy)
-    else:
-        with nogil:
-            status = submit(state, &copy)
-        if copy.began:
-            retire_after(state.device, kept, state.epochs, copy.epoch, True)
+    with nogil:
+        status = submit(state, &copy)
+    if copy.began:
+        retire_after(state.device, kept, state.epochs, copy.epoch, True)
     if status != 0:
         queue._raise(status, "copy")
     if done != NULL:
