@@ -1,7 +1,7 @@
-"""What graphs and steps have in common: recorded commands, what has changed of them, and copies that take turns.
+"""What graphs and steps share: recorded commands, their changes, and copies of a recording that take turns.
 
-A command has a version, which rises whenever an argument or the number of work-groups changes. A copy of a recording
-knows the versions that it has, so it is changed in what came later, and in nothing else.
+A command's version rises whenever an argument or the number of work-groups changes. A copy of a recording stores the
+version of each command that it contains, so only later changes are written to it.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
@@ -16,7 +16,7 @@ from forebay.queues.launch.launch cimport is_same_block
 
 
 cdef cppclass Recorded:
-    """A command as it is now."""
+    """A command in its current form."""
     RecordedCommand command
     Plan* plan  # with the kernel of a launch; NULL for a copy or fill
     vector[char] values  # the packed arguments of a launch
@@ -24,7 +24,7 @@ cdef cppclass Recorded:
 
 
 cdef inline Status set_arguments(Recorded* launch, uint32_t* failed_at) noexcept nogil:
-    """Let the kernel object of a launch have its arguments: no other thread has it, or a step's queue is under lock."""
+    """Set the changed arguments of a kernel object: no other thread has it, or a step's queue is under lock."""
     cdef uint64_t bytes_set = 0, bytes_skipped = 0
     if launch.plan == NULL or launch.plan.all_known and is_same_block(
         launch.plan.values.data(), launch.values.data(), launch.values.size()
@@ -39,7 +39,7 @@ cdef Status submit_one(
 
 
 cdef cppclass Copy:
-    """A recording of a run. Where the driver minds, it is changed only while it does not run."""
+    """A recording of a run. Unless the driver has `changes_spare_running`, it is changed only while it does not run."""
     void* recording  # owned
     vector[uint64_t] versions  # of its commands
     EpochsRef queue  # of its last replay; NULL: none, or the step's queue
@@ -71,13 +71,13 @@ cdef cppclass Recorder:
     vector[Change] changes
 
 
-# The copy does what the commands are now. Without one, NOT_NOW: all may still run, or the driver cannot record now. Any
-# other status: it cannot at all.
+# Choose a copy that has the current version of each command. NOT_NOW: all copies may still run, or the driver cannot
+# record now. Any other status: the driver cannot record these commands.
 cdef Status choose_copy(Recorder& recorder, Run* run, size_t most, Copy** chosen) noexcept nogil
 
 
 cdef class Kept:
-    """What the device may still use of a graph, or of a step that has no more use for it."""
+    """Resources of a graph, or discarded by a step, that the device may still use."""
     cdef Ref[DeviceState] state
     cdef vector[Copy*] copies  # owned
     cdef vector[Plan*] plans  # owned

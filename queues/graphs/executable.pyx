@@ -1,9 +1,9 @@
 """Executable graphs, which `Graph.instantiate` makes and queues launch.
 
-An executable has works and, made from them, what is `Prepared` for launches. A change replaces the work of a node, and
-writes its arguments into what is prepared, as long as that is possible and no thread launches it (`change`). The next
-launch chooses recordings for what has changed (`renew`), or prepares the works anew. So a launch is not disturbed when
-another thread changes or closes the executable, and never waits for it.
+An executable has works and a `Prepared` made from them, which launches submit. A change replaces a node's work. If it
+can, and no thread launches the `Prepared`, it also writes the arguments there (`change`). The next launch chooses
+recordings for the changes (`renew`), or prepares the works anew. So another thread that changes or closes the
+executable neither disturbs a launch nor makes it wait.
 """
 
 import math
@@ -94,7 +94,7 @@ cdef class Work:
     """The work of a node. Made by the methods of `Graph` and by capture, and immutable."""
 
     cdef readonly str kind  # "kernel", "copy", "fill", "host", "empty", "alloc", "free" or "graph"
-    cdef readonly bint follows  # it follows pointers in memory, so it may write anywhere
+    cdef readonly bint follows  # it has indirect access, so it may write anywhere
     cdef readonly tuple buffers  # all that it uses
     cdef readonly tuple writes  # those that it may write to
     cdef RecordedCommand command  # of a kernel, copy or fill; without the kernel object
@@ -199,9 +199,8 @@ cdef class ListWork(Work):
 
 
 def make_kernel(device: Device, launched: Kernel, grid: Grid, block: Grid, tuple given) -> KernelWork:
-    """Make the work of ``queue.launch(launched, grid, block, *given)``. Raises the same errors as the launch.
-
-    What the sizes of scratch are computed from is only noted: launches of the graph read it as it is then.
+    """Make the work of ``queue.launch(launched, grid, block, *given)``. Raises the same errors as the launch. Inputs
+    of scratch sizes are only noted: each launch of the graph reads them.
     """
     cdef KernelWork work
     cdef Kernel kernel
@@ -243,7 +242,7 @@ def make_kernel(device: Device, launched: Kernel, grid: Grid, block: Grid, tuple
         work.scalars, work.measured = read_leaves(kernel, work.scratch, arguments)
         work.measures = bool(work.measured)
         if not work.measures:
-            sizes_of(kernel, work.scratch, work.scalars)  # which raises errors
+            sizes_of(kernel, work.scratch, work.scalars)  # raises errors
     note_arguments(work, given)
     return work
 
@@ -270,7 +269,6 @@ def make_bound(BoundLaunch bound) -> KernelWork:
 
 
 cdef bint has_same_buffers(tuple given, tuple before):
-    """Return whether all Buffers among these arguments of a kernel are the same."""
     cdef PyObject** items = (<PyTupleObject*> given).ob_item
     cdef PyObject** others = (<PyTupleObject*> before).ob_item
     cdef Py_ssize_t i, count = len(given)
@@ -281,7 +279,6 @@ cdef bint has_same_buffers(tuple given, tuple before):
 
 
 cdef void note_arguments(KernelWork work, tuple given):
-    """Note the arguments, with copies of bytes by value, and which buffers they are."""
     work.arguments, work.follows = given, work.kernel.follows
     if work.by_value:
         copies = dict(work.by_value)
@@ -346,7 +343,6 @@ def make_copy(device: Device, dst: Buffer | HostBuffer, src: Buffer | HostBuffer
 
 
 def make_fill(device: Device, buffer: Buffer, value: Any) -> FillWork:
-    """Make the work of ``queue.fill(buffer, value)``."""
     cdef FillWork work = FillWork.__new__(FillWork)
     cdef RecordedCommand* command = &work.command
     if not isinstance(buffer, Buffer):
@@ -365,7 +361,6 @@ def make_fill(device: Device, buffer: Buffer, value: Any) -> FillWork:
 
 
 def make_host(function: Callable[[], object]) -> HostWork:
-    """Make the work of ``queue.host(function)``."""
     cdef HostWork work = HostWork.__new__(HostWork)
     if not callable(function):
         raise ArgumentTypeError(f"host() needs something to call, not {type(function).__name__}")
@@ -377,7 +372,6 @@ def make_host(function: Callable[[], object]) -> HostWork:
 
 
 def make_list(str kind, works: Iterable[Work]) -> ListWork:
-    """Make the work of a node that does all of these works in turn."""
     cdef ListWork work = ListWork.__new__(ListWork)
     cdef Work each
     work.kind = kind
@@ -393,12 +387,11 @@ def make_list(str kind, works: Iterable[Work]) -> ListWork:
 
 
 def make_empty() -> ListWork:
-    """Make a work that does nothing: a point that other nodes depend on."""
     return make_list("empty", ())
 
 
 def make_alloc(device: Device, shape: ShapeLike, dtype: DTypeLike, freed: GraphMemory | None = None) -> MemoryWork:
-    """Make the work of ``queue.alloc(shape, dtype)``, in what was freed earlier, or in memory of its own."""
+    """Make the work of ``queue.alloc(shape, dtype)``, in the memory `freed` or in memory of its own."""
     shape, dtype = read_shape(shape), read_dtype(dtype)
     nbytes = math.prod(shape) * dtype.itemsize
     memory = GraphMemory(device, nbytes, freed)
@@ -408,7 +401,6 @@ def make_alloc(device: Device, shape: ShapeLike, dtype: DTypeLike, freed: GraphM
 
 
 def make_free(device: Device, buffer: Buffer) -> MemoryWork:
-    """Make the work of ``queue.free(buffer)`` for memory that a graph allocates."""
     if not isinstance(buffer, Buffer):
         raise ArgumentTypeError(f"free() needs a Buffer, not {type(buffer).__name__}")
     check_buffer(device, buffer, "buf")
@@ -457,7 +449,7 @@ class Figures:
 
     @property
     def reserved(self) -> int:
-        """Bytes that were allocated from the driver and not given back."""
+        """Bytes that were allocated from the driver and not freed."""
         with memory_lock:
             return sum({id(memory.memory): memory.reserved for memory in self._memories}.values())
 
@@ -467,7 +459,6 @@ class Figures:
 
 
 def figures_of(device: Device) -> Figures:
-    """Return the memory figures of a device's graphs."""
     return _figures.setdefault(device, Figures())
 
 
@@ -500,14 +491,13 @@ class GraphMemory(Unpooled):
             self.figures.reserved_high = max(self.figures.reserved_high, self.figures.reserved)
 
     def check_live(self) -> None:
-        """Raise InvalidArgumentError when there is nothing to free: before the first launch, or after a free."""
+        """Raise InvalidArgumentError if there is nothing to free: before the first launch, or after a free."""
         if self.inner:
             raise InvalidArgumentError("free: the graph that allocates this memory frees it, and nobody else can")
         if not self.live:
             raise InvalidArgumentError("free: this memory was freed before, or no launch of its graph has allocated it")
 
     def free(self, queue: int, epoch: int) -> None:
-        """Take the memory back at this epoch of this queue."""
         with memory_lock:
             self.check_live()
             self.live = False
@@ -521,12 +511,10 @@ def graph_memory_of(Buffer buffer) -> GraphMemory | None:
 
 
 class Lifetimes:
-    """The graph memory that a launch hands out and takes back. `nodes` and `works` are in the order in which they run.
-    With `auto_free` a launch takes back what the previous one handed out.
-    """
+    """The graph memory that a launch hands out and takes back. `nodes` and `works` are in their serial order."""
 
     def __init__(self, nodes: Sequence[Node], works: Sequence[Work], auto_free: bool) -> None:
-        self.auto_free = auto_free
+        self.auto_free = auto_free  # a launch takes back what the previous one handed out
         self.made = [work.memory for work in works if work.kind == "alloc"]
         self.handed_out = [memory for memory in self.made if not memory.inner]
         self.taken = [work.memory for work in works if work.kind == "free" and work.memory not in self.made]
@@ -553,7 +541,7 @@ class Lifetimes:
         return list({memory.freed_at for memory in self.made} - {(0, 0)})
 
     def begin(self) -> list[tuple[GraphMemory, bool]]:
-        """Hand memory out and take memory back, if that is possible now. Returns the state before, for `set_live`."""
+        """Hand memory out and take memory back, or raise. Returns the state before, for `set_live`."""
         with memory_lock:
             for memory in self.handed_out:
                 if memory.live and not self.auto_free:
@@ -572,18 +560,17 @@ class Lifetimes:
         return before
 
     def set_live(self, states: list[tuple[GraphMemory, bool]]) -> None:
-        """Set which memory is handed out: to what it was before `begin`, if nothing was launched."""
+        """Set which memory is handed out. If nothing was launched, this restores the state before `begin`."""
         with memory_lock:
             for memory, live in states:
                 memory.live = live
 
     def end(self, queue: int, epoch: int) -> None:
-        """Note that the launch was submitted, up to this epoch of this queue."""
         for memory in self.taken:
             memory.freed_at = (queue, epoch)
 
 
-# -- for the checker of races
+# -- for the race checker
 
 
 cdef int add_uses(Work work, DeviceState* device, Announcement uses) except -1:
@@ -607,21 +594,18 @@ cdef int add_uses(Work work, DeviceState* device, Announcement uses) except -1:
 
 
 cdef Announcement uses_of_nodes(tuple works, tuple nodes, DeviceState* device, Announcement uses):
-    """Add the uses of each work; each says which line made the node."""
+    """Add the uses of each work, with the line of the program that made its node."""
     for work, node in zip(works, nodes, strict=True):
         uses.place = node._place
         add_uses(work, device, uses)
     return uses
 
 
-# -- what two graphs must share for one to replace the other
+# -- what two graphs must share for one to replace the other (the rule of CUDA and HIP)
 
 
 def shape_of(ordered: Sequence[Node]) -> list[tuple[Any, ...]]:
-    """Return what two graphs must share for one to replace the other (the rule of CUDA and HIP).
-
-    That is each node's kind, its dependencies, and the kinds of memory between which it copies.
-    """
+    """Return each node's kind, its dependencies, and the kinds of memory between which it copies."""
     at = {node: i for i, node in enumerate(ordered)}
     return [
         (node.kind, sorted([at[other] for other in node.dependencies]), direction_of(node.work)) for node in ordered
@@ -629,7 +613,7 @@ def shape_of(ordered: Sequence[Node]) -> list[tuple[Any, ...]]:
 
 
 def direction_of(work: Any) -> Any:
-    """Return between which kinds of memory a work copies; for a graph that of each work, None for all others."""
+    """Return between which kinds of memory a copy copies. For a graph: of each work. For other works: None."""
     if work.kind == "graph":
         return [(each.kind, direction_of(each)) for each in work.works]
     if work.kind != "copy":
@@ -640,7 +624,6 @@ def direction_of(work: Any) -> Any:
 
 
 def check_same_shape(ordered: Sequence[Node], expected: Sequence[tuple[Any, ...]]) -> None:
-    """Raise GraphUpdateError when nodes, in their serial order, do not have the shape of an executable."""
     shape = shape_of(ordered)
     if len(shape) != len(expected):
         raise GraphUpdateError(f"the other graph has {len(shape)} nodes, this one {len(expected)}", "nodes")
@@ -658,21 +641,21 @@ def check_same_shape(ordered: Sequence[Node], expected: Sequence[tuple[Any, ...]
 
 
 cdef inline bint is_still(const Versions* versions, const DeviceState* device) noexcept nogil:
-    """Return whether nothing may have been written since to what the sizes were read from."""
+    """Return whether nothing can have been written since to the inputs of the sizes."""
     return versions.memory.empty() or still_holds(versions, device.resident.unseen_writes.load())
 
 
 cdef class Sizes:
-    """The bytes of all scratch, as a launch has read them."""
+    """Scratch sizes in bytes, as a launch computed them."""
 
     cdef uint64_t closings  # the device's count when all buffers were last seen open
     cdef dict by_work  # bytes of each scratch of a KernelWork
-    cdef Versions versions  # the writes to what the sizes were read from, whose buffers the works keep
-    cdef bint lasting  # False when not all sizes are known, or others write without forebay's knowledge
+    cdef Versions versions  # of the inputs of the sizes, whose buffers the works keep
+    cdef bint lasting  # False if a size is unknown, or an input can be written without forebay's knowledge
 
 
 cdef list works_with_scratch(object works, bint all_launches=False):
-    """Return the launches with scratch, or all, also those in lists."""
+    """Return the launches with scratch, or all launches, including those in lists."""
     cdef list found = []
     for work in works:
         if type(work) is ListWork:
@@ -683,7 +666,7 @@ cdef list works_with_scratch(object works, bint all_launches=False):
 
 
 cdef Sizes read_sizes(object queue, QueueState* state, tuple works):
-    """Read the sizes. What is not known must be measured on `queue`, which blocks; for None it stays unknown."""
+    """Compute the sizes. Unknown inputs are measured on `queue`, which blocks. If it is None, they stay unknown."""
     cdef Sizes sizes = Sizes.__new__(Sizes)
     cdef KernelWork work
     cdef Buffer buffer
@@ -717,7 +700,7 @@ cdef inline object id_of(Buffer buffer):
 
 
 cdef class Accesses:
-    """What the works of a graph write to, and what sizes of their scratch are read from."""
+    """What the works of a graph write to, and the inputs of their scratch sizes."""
 
     cdef list writers  # works
     cdef list reads  # (KernelWork, leaf, Buffer)
@@ -726,9 +709,7 @@ cdef class Accesses:
         self.writers, self.reads = [], []
 
     def add(self, works: Iterable[Work]) -> None:
-        """Add works. If one may write to what the size of another's scratch is read from, or its own, nothing is added,
-        and InvalidArgumentError says so.
-        """
+        """Add works. If one may write to an input of any scratch size, raises InvalidArgumentError and adds none."""
         cdef Work work
         cdef KernelWork launch
         writers = [work for work in works if work.writes or work.follows]
@@ -767,9 +748,9 @@ cdef object refuse(KernelWork launch, object leaf, Buffer buffer, Work writer):
 
 # -- submits graphs
 #
-# The first lane is the queue that the graph is launched on. Each other lane is a queue that only this graph uses,
-# under a lock of its own. Lanes wait for each other through markers. At the end the first lane
-# waits for all others, so that everybody else sees the graph as one command.
+# The first lane is the queue that the graph is launched on. Each other lane is a queue that only this graph uses, under
+# the graph's own lock. Lanes wait for each other through markers. At the end the first lane waits for all others, so
+# all other code sees the graph as one command.
 
 
 cdef enum:
@@ -791,7 +772,7 @@ cdef cppclass Step:
     uint32_t lane  # see `forebay.queues.graphs.shape`
     bint from_start  # it begins a lane and waits for no other step, only for the start of the launch
     bint awaited  # another lane waits for it
-    uint64_t room  # that a replay takes in its queue beside a command's, as drivers say (`room_of_recorded_copy`)
+    uint64_t room  # what a replay takes of the in-flight limit beside one command (`room_of_recorded_copy`)
     vector[size_t] waits  # for the ends of these steps, of other lanes
 
 
@@ -801,7 +782,7 @@ cdef cppclass UseOf:
 
 
 cdef cppclass GraphCommand(Recorded):
-    bint follows  # a launch of a kernel that follows pointers
+    bint follows  # a launch of a kernel with indirect access
     size_t plan_at  # in `Kept.plans`
     size_t step
 
@@ -809,8 +790,8 @@ cdef cppclass GraphCommand(Recorded):
 cdef cppclass Submission:
     """The steps, commands and lanes that a launch submits."""
     vector[UseOf] uses  # of the allocations that it uses
-    bint created  # a launch has come after the creation of all of these, and later ones come after that
-    bint follows  # it follows pointers in memory, so it may use all
+    bint created  # a launch came after the creation of all of these, and later launches come after it
+    bint follows  # it has indirect access, so it may use all memory
     EpochsRef last_queue  # of the last launch; NULL before the first
     uint64_t last_epoch
     vector[Step] steps
@@ -820,13 +801,13 @@ cdef cppclass Submission:
 
 
 cdef enum:
-    OUT_OF_DATE = -100  # not submitted: a buffer was written to or closed after the launch looked at it
+    OUT_OF_DATE = -100  # not submitted: a buffer was written to or closed since the snapshot, or the queue may be full
 
 
 cdef cppclass Replay(Command):
-    """A launch that is one recording. The queue is locked."""
+    """A launch that is one recording."""
     Submission* submission
-    # What the launch was decided from, and is looked at again: when sizes were read, and how many buffers were closed
+    # The snapshot, compared again under the queue's lock: of the inputs of sizes, and of how many buffers were closed
     const Versions* versions
     uint64_t closings
 
@@ -854,7 +835,6 @@ cdef inline bint is_out_of_date(QueueState* queue, const Replay* run) noexcept n
 
 
 cdef Status call_replay(QueueState* queue, Command* command, Waits waits) noexcept nogil:
-    """Submit a launch that is one recording."""
     cdef Submission* submission = (<Replay*> command).submission
     cdef const Step* step = &submission.steps[0]
     cdef Status status
@@ -872,7 +852,7 @@ cdef Status call_replay(QueueState* queue, Command* command, Waits waits) noexce
 cdef Status submit_one(
     const Driver* driver, void* handle, Recorded* recorded, Waits waits, uint32_t* failed_at
 ) noexcept nogil:
-    """Submit a command that is not recorded, or that has changed since. A kernel object may be for several launches."""
+    """Submit a command that is not recorded, or has changed since. Launches may share its kernel object."""
     cdef const RecordedCommand* command = &recorded.command
     cdef Status status = set_arguments(recorded, failed_at)
     if status != 0:
@@ -918,8 +898,7 @@ cdef Status begin_lanes(QueueState* queue, Launch* run) noexcept nogil:  # the q
 
 
 cdef Status submit_step(QueueState* queue, size_t at, Launch* run) noexcept nogil:  # the queue is locked
-    """Submit one step. Only commands on the launch queue count in its epoch: it waits for the other lanes at the end.
-    """
+    """Submit one step. Only the launch queue's commands advance its epoch: it waits for the other lanes at the end."""
     cdef Submission* submission = run.submission
     cdef Step* step = &submission.steps[at]
     cdef void* handle = queue.handle
@@ -971,7 +950,7 @@ cdef Status submit_step(QueueState* queue, size_t at, Launch* run) noexcept nogi
 
 
 cdef Status join_touched(QueueState* queue, Launch* run) noexcept nogil:  # the queue is locked
-    """After a failure, make the queue wait for what its lanes were given."""
+    """After a failure, make the queue wait for the commands of its lanes."""
     cdef void* event = NULL
     cdef Status status = 0
     cdef size_t lane
@@ -989,9 +968,8 @@ cdef Status join_touched(QueueState* queue, Launch* run) noexcept nogil:  # the 
 
 
 cdef void finish_touched(QueueState* queue, Launch* run) noexcept nogil:
-    """Wait on the host for the lanes, because `join_touched` failed. No lock of a queue is held.
-
-    Nothing else knows of what they were given, so a wait that fails is tried again, as long as there is any hope.
+    """Wait on the host for the lanes, because `join_touched` failed. No lock of a queue is held. No other code knows of
+    the lanes' commands, so a failed wait is tried again, up to MOST_TRIES times.
     """
     cdef void* event = NULL
     cdef size_t lane, tries
@@ -1008,7 +986,7 @@ cdef void finish_touched(QueueState* queue, Launch* run) noexcept nogil:
 
 
 cdef void note_launch(QueueState* queue, Submission* submission) noexcept nogil:
-    """Note the uses of a launch, of which all or a part was submitted. The queue is locked."""
+    """Note the uses of a launch that was submitted, at least in part. The queue is locked."""
     cdef uint64_t epoch = submitted_epoch(queue.epochs)
     cdef size_t i
     for i in range(submission.uses.size()):
@@ -1025,16 +1003,14 @@ cdef uint64_t room_of_launch(const QueueState* queue, const Submission* submissi
 
 
 cdef Status call_run(QueueState* queue, Command* command, Waits waits) noexcept nogil:
-    """Submit a whole launch. The epoch counts driver calls, because it also shows how full the queue can be. When a
-    call fails, everything submitted before it still runs.
-    """
+    """Submit a whole launch. The epoch counts its driver calls, because it also bounds what is in flight."""
     cdef Launch* run = <Launch*> command
     cdef Submission* submission = run.submission
     cdef size_t i
     cdef Status status = 0
     if (
         is_out_of_date(queue, run)
-        # the caller makes room again: here it holds the graph's lock
+        # the caller waits for capacity and tries again: here it holds the graph's lock
         or may_stay_full(queue, room_of_launch(queue, submission, run.functions.size()))
     ):
         return OUT_OF_DATE
@@ -1057,7 +1033,7 @@ cdef Status call_run(QueueState* queue, Command* command, Waits waits) noexcept 
         status = submit_step(queue, i, run)
     if status == 0:
         queue.counts.graph_launches += 1
-    elif run.touched:
+    elif run.touched:  # what was submitted before the failed call still runs
         run.joined = join_touched(queue, run) == 0
     if run.began:
         note_launch(queue, submission)
@@ -1075,22 +1051,20 @@ cdef enum:
 
 @cython.no_gc_clear
 cdef class Prepared:
-    """What launches submit, until something is changed that needs other memory or other kernels. What the device may
-    still use is in `kept`, which goes once everything submitted is done.
-    """
+    """What launches submit, until a change needs other memory or kernels. `kept` is released after the last launch."""
 
-    cdef list works  # what it does, as a launch last saw it
+    cdef list works  # as of the last launch
     cdef Sizes sizes
-    cdef uint64_t version  # of the executable that it is as; 0 while it is renewed, and when that has failed
-    cdef bint changed  # some launches were, since their copies were chosen; then no thread launches it
-    cdef bint uses_changed  # and may use other memory than `buffers`
+    cdef uint64_t version  # of the executable that this matches; 0 while it is renewed, and after that has failed
+    cdef bint changed  # some launches changed since their copies were chosen; then no thread launches it
+    cdef bint uses_changed  # the changed launches may use other memory than `buffers`
     cdef int users  # how many threads launch it; only touched with the GIL
     cdef tuple buffers  # all that the works use
     cdef Submission* submission  # owned
     cdef Recorder recorder
     cdef vector[uint64_t] versions  # by command
     cdef Kept kept  # its plans, lanes and memory
-    cdef vector[Copy*] dropped  # that no run has any more
+    cdef vector[Copy*] dropped  # discarded by their runs
     cdef vector[uint32_t] sharers  # by plan: how many launches it is for
     cdef uint32_t lane  # of what is added next
     cdef bint cut  # the next command begins a new step
@@ -1106,9 +1080,9 @@ cdef class Prepared:
     cdef list guards  # of a debugging device
     cdef list functions
     cdef bint one_by_one  # some run has no copy that could be replayed
-    cdef int repeats  # how many launches have found it so, since something was changed
+    cdef int repeats  # how many launches have found it so since the last change
     cdef bint alone  # all is in one run
-    cdef int wasted  # how many sizes in turn needed far less scratch than there is
+    cdef int wasted  # for how many sizes in turn the scratch was far too large
     cdef object lifetimes  # Lifetimes of the memory that they allocate and free, or None
 
     def __cinit__(self) -> None:
@@ -1132,7 +1106,7 @@ cdef class Prepared:
         del self.submission
 
     cdef int retire_dropped(self) except -1:
-        """Keep what no run has any more until the last launch is done."""
+        """Destroy the discarded copies once the last launch is done."""
         cdef Kept dropped
         if not self.dropped.empty():
             dropped = new_kept(self.kept.state.get())
@@ -1175,7 +1149,7 @@ cdef class Prepared:
 
 
 cdef Status record(Recorder& recorder, Run* run, void** recording) noexcept nogil:
-    """Record a run. NULL, without an error: the driver has no recordings of such commands."""
+    """Record a run. NULL and status 0: the driver cannot record such commands."""
     cdef const Driver* driver = recorder.driver
     cdef Status status = driver.new_recording(recorder.queue, run.changeable, recording)
     cdef uint32_t failed_at = 0, previous
@@ -1214,14 +1188,14 @@ cdef inline uint32_t next_change(const Copy* copy, const uint64_t* versions, uin
 cdef inline Change change_of(
     const Parameter* parameter, const char* value, uint32_t command, uint32_t index
 ) noexcept nogil:
-    """Return the change that gives an argument of a recorded launch this value. It is no local memory."""
+    """Return the change that sets an argument of a recorded launch. It is not local memory."""
     if parameter.kind == POINTER:
         return Change(CHANGED_POINTER, command, index, 0, &(<const PackedPointer*> value).memory)
     return Change(CHANGED_VALUE, command, index, parameter.size, value)
 
 
 cdef Status change(Recorder& recorder, Run* run, Copy* copy) noexcept nogil:
-    """Let a copy that does not run have the newest version of each command."""
+    """Write the newest version of each command into a copy that does not run."""
     cdef const uint64_t* versions = recorder.versions + run.first
     cdef const Parameter* parameter
     cdef const uint64_t* changed_at
@@ -1287,18 +1261,15 @@ cdef Status choose_copy(Recorder& recorder, Run* run, size_t most, Copy** chosen
 
 
 cdef void take_copies(vector[Copy*]& copies, Run* run) noexcept nogil:
-    """Take over the copies of a run, which has none then."""
     copies.insert(copies.end(), run.copies.begin(), run.copies.end())
     run.copies.clear()
     run.current = 0
 
 
+# The garbage collector does not see this class: it empties lists before their owner has ended. So no host function is
+# in it, as that may refer to its graph.
 @cython.no_gc
 cdef class Kept:
-    """See executable.pxd. The collector of cycles, which empties a list before its owner has ended, does not see it. So
-    no host function is in it, which may refer to its graph.
-    """
-
     def __dealloc__(self):
         cdef Copy* copy
         cdef size_t i
@@ -1327,19 +1298,17 @@ cdef Kept new_kept(DeviceState* state):
 # -- makes graphs ready to run: gives them their own kernels and memory, and records the commands
 #
 # Host functions and waits divide a lane into parts. If the driver can record commands, it submits each part by one
-# call; if its recordings branch, the whole graph, unless a host function or a kernel that follows pointers divides it.
+# call. If its recordings branch, that is the whole graph, unless a host function or indirect access divides it.
 
 
 cdef enum:
-    PATIENCE = 4  # sizes in turn that need far less scratch than there is, before there is less
+    PATIENCE = 4  # sizes in turn for which the scratch is far too large, before it shrinks
     MOST_REPEATS = 8  # launches in turn that are submitted one by one, before one more copy is recorded for them
 
 
 cdef int make_scratch(Prepared prepared, object device, list segments, Prepared last) except -1:
-    """Allocate the scratch. Launches of a kernel in one lane come one after the other, so they share it.
-
-    What `last` had is used again if it is large enough, and not far too large: executions of one graph come one after
-    the other, too.
+    """Allocate the scratch. Launches of a kernel in one lane share it, as they run one after the other. So do
+    executions of one graph: scratch of `last` is reused if it is large enough, and not far too large.
     """
     cdef OwnedMemory memory
     cdef KernelWork work
@@ -1362,17 +1331,15 @@ cdef int make_scratch(Prepared prepared, object device, list segments, Prepared 
 
 
 cdef object bytes_needed(Sizes sizes, KernelWork work):
-    """Return the bytes of each scratch of a launch: 1 as long as they are not known."""
+    """Return the bytes of each scratch of a launch; 1 for unknown sizes."""
     return sizes.by_work.get(work, [1] * len(work.scratch))
 
 
 cdef bint has_room(Prepared prepared, Sizes sizes):
-    """Return whether the scratch is large enough, and was not far too large for several sizes in turn: for all launches
-    of some kernel. The scratch of a debugging device has to fit, for its guards.
-    """
+    """Return whether all scratch is large enough, and no kernel's was far too large for several sizes in turn."""
     cdef KernelWork work
     cdef dict most = {}  # (needed, there) by kernel and parameter
-    if prepared.guards:
+    if prepared.guards:  # of a debugging device, whose scratch must fit exactly
         return sizes.by_work == prepared.sizes.by_work
     for lane, work in prepared.placed:
         for (index, _), nbytes in zip(work.scratch, bytes_needed(sizes, work), strict=True):
@@ -1386,7 +1353,6 @@ cdef bint has_room(Prepared prepared, Sizes sizes):
 
 
 cdef OwnedMemory scratch_of(Prepared prepared, object device, KernelWork work, Py_ssize_t i):
-    """Return the memory for a launch's scratch."""
     cdef OwnedMemory memory
     if not device.debug:
         return prepared.scratch[prepared.lane, work.kernel, work.scratch[i][0]]
@@ -1398,7 +1364,7 @@ cdef OwnedMemory scratch_of(Prepared prepared, object device, KernelWork work, P
 
 
 cdef int add_plan(Prepared prepared, GraphCommand* launch, KernelWork work) except -1:
-    """Give a launch a plan, with a kernel object of its own."""
+    """Give a launch a plan and kernel object of its own."""
     launch.plan = create_plan(prepared.kept.state.get().driver, work.kernel, NULL)
     launch.command.kernel = launch.plan.kernel
     launch.plan_at = prepared.kept.plans.size()
@@ -1408,10 +1374,8 @@ cdef int add_plan(Prepared prepared, GraphCommand* launch, KernelWork work) exce
 
 
 cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1:
-    """Add a kernel launch.
-
-    Launches of one kernel with identical arguments in one lane share a kernel object of their own. Bytes by
-    value go into a buffer of the launch's own. They are copied there before every launch, without skipping.
+    """Add a kernel launch. In one lane, launches of one kernel with identical arguments share a kernel object of their
+    own. Bytes by value have a buffer for each launch. They are copied there before every launch, never skipped.
     """
     cdef vector[char] packed
     cdef uint32_t failed_at = 0
@@ -1458,12 +1422,11 @@ cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1
 
 
 cdef object bytes_of(object host):
-    """Return the bytes of host memory as an array."""
     return (host if isinstance(host, np.ndarray) else np.frombuffer(host, np.uint8)).reshape(-1).view(np.uint8)
 
 
 cdef int add_staged_copy(Prepared prepared, object device, CopyWork work) except -1:
-    """Add a copy whose pageable memory the driver would not access when the graph runs: the host thread does."""
+    """Add a copy of pageable memory that the driver would not access when the graph runs: the host thread does."""
     cdef RecordedCommand copy = work.command
     staged = host_empty(work.nbytes, np.uint8, device)
     prepared.kept.things.append(staged)
@@ -1478,7 +1441,6 @@ cdef int add_staged_copy(Prepared prepared, object device, CopyWork work) except
 
 
 cdef int add_work(Prepared prepared, object device, Work work) except -1:
-    """Add a work that acts."""
     if type(work) is ListWork:
         for each in (<ListWork> work).works:
             if (<Work> each).acts:
@@ -1495,9 +1457,7 @@ cdef int add_work(Prepared prepared, object device, Work work) except -1:
 
 
 cdef int add_segment(Prepared prepared, object device, segment, list ends, dict last) except -1:
-    """Add a segment. `ends` holds the last step of each earlier segment, or its last command in a recording of all, and
-    `last` that command of each lane; this segment's is added.
-    """
+    """Add a segment, and to `ends` its last step. With `branches` add its last command, also to `last`, by lane."""
     cdef Submission* submission = prepared.submission
     cdef size_t first = submission.steps.size()
     cdef Step* step
@@ -1510,7 +1470,7 @@ cdef int add_segment(Prepared prepared, object device, segment, list ends, dict 
         add_work(prepared, device, work)
         if type(work) is KernelWork and is_changeable(<KernelWork> work):
             prepared.command_of[<size_t> node] = submission.commands.size() - 1
-    if prepared.branches:  # whatever comes after a recording comes after all of it
+    if prepared.branches:  # later steps come after all of the recording
         ends.append(submission.commands.size() - 1)
         last[segment.lane] = ends[-1:]
         return 0
@@ -1525,7 +1485,7 @@ cdef int add_segment(Prepared prepared, object device, segment, list ends, dict 
 
 
 cdef int add_runs(Prepared prepared, object device) except -1:
-    """Let the commands of each step that can be recorded be a run, and record them."""
+    """Make a run of each step that can be recorded, and record it."""
     cdef Submission* submission = prepared.submission
     cdef const Driver* driver = prepared.recorder.driver
     cdef Status status
@@ -1554,9 +1514,7 @@ cdef int add_runs(Prepared prepared, object device) except -1:
 
 
 cdef Status choose_copies(Prepared prepared) noexcept nogil:
-    """Let launches replay copies that do what the commands are now. Where there is none, their commands are submitted
-    one by one: as long as all may still run, or the driver cannot record now.
-    """
+    """Choose the copies that launches replay. After NOT_NOW the commands of a run are submitted one by one."""
     cdef Submission* submission = prepared.submission
     cdef Status status
     cdef Step* step
@@ -1592,7 +1550,6 @@ cdef bint may_run(void* owner, Copy* copy) noexcept nogil:
 
 
 cdef int note_uses(Prepared prepared) except -1:
-    """Note which allocations the works use, each once."""
     cdef Submission* submission = prepared.submission
     cdef Buffer buffer
     cdef UseOf use
@@ -1607,9 +1564,9 @@ cdef int note_uses(Prepared prepared) except -1:
     return 0
 
 
-# -- changes the launches of what is prepared: what differs, and nothing else
+# -- changes the launches of what is prepared: only what differs
 #
-# A run is changed when it is launched next, in a copy that does not run, where the driver minds.
+# The next launch writes the changes into a copy of the run.
 
 
 cdef inline bint is_changeable(KernelWork work):
@@ -1619,9 +1576,8 @@ cdef inline bint is_changeable(KernelWork work):
 cdef bint change_launch(
     Prepared prepared, size_t node, Kernel kernel, const char* packed, const Geometry* geometry, bint replaced
 ) noexcept:
-    """Let the launch of a node, of this kernel as before, have these arguments and this geometry. False: it cannot.
-
-    No thread launches what is prepared, and no Python code runs here. `replaced`: the node may use other buffers.
+    """Change the arguments and geometry of a node's launch of the same kernel. False: it cannot. `replaced`: it may use
+    other buffers. No thread launches what is prepared, and no Python code runs here.
     """
     cdef size_t at = prepared.command_of[node]
     cdef GraphCommand* launch
@@ -1661,9 +1617,7 @@ cdef bint change_launch(
 
 
 cdef Status set_launches(Prepared prepared, vector[size_t]& nodes) except? -1:
-    """Let the kernel objects of these launches, if they are not recorded, have their arguments: one of its own, if
-    others that share it differ.
-    """
+    """Set the arguments of launches that are not recorded. One that differs from its sharers gets its own object."""
     cdef GraphCommand* launch
     cdef Status status = 0
     cdef uint32_t failed_at = 0
@@ -1683,8 +1637,8 @@ cdef Status set_launches(Prepared prepared, vector[size_t]& nodes) except? -1:
 
 
 cdef list hold_buffers(object works):
-    """Return the memory of all Buffers that the works use, or raise ClosedError. Keep it while the driver is given
-    their arguments: then a close in the middle of the call, by other code or another thread, frees nothing.
+    """Return the memory of all Buffers of the works, or raise ClosedError. The caller keeps it while it passes their
+    arguments to the driver, so that a close meanwhile, by other code or another thread, frees nothing.
     """
     cdef list held = []
     cdef Buffer buffer
@@ -1705,10 +1659,10 @@ cdef struct Point:
 cdef class ExecutableGraph:
     """A graph that can be launched any number of times; made by `Graph.instantiate`.
 
-    It holds copies of the graph's nodes as they were when it was made, and keeps everything they use alive. Its
-    executions run one after the other on whatever queues (as in CUDA and HIP): a launch on a different queue waits for
-    the previous launch. Any thread may use it: a change takes effect with the next launch that begins, never with half
-    of one, and a launch that has begun goes on when another thread closes it.
+    It has copies of the graph's nodes as they were when it was made, and keeps all that they use alive. Its executions
+    run one after the other (as in CUDA and HIP): a launch on another queue waits for the previous launch. Any thread
+    may use it. A change takes effect with the next launch that begins, never with half of one. A launch that has begun
+    completes even if another thread closes the graph.
 
     Attributes
     ----------
@@ -1718,7 +1672,7 @@ cdef class ExecutableGraph:
 
     cdef readonly object device
     cdef readonly bint closed
-    # Code that replaces one of these keeps the old one until the new one is there: dropping it may run any code.
+    # Code that replaces one of these releases the old one last, because that may run any code.
     cdef list works  # the nodes' works, or their replacements
     cdef uint64_t version  # rises whenever one is replaced
     cdef bint measures  # some work may have scratch whose size is read from buffers
@@ -1726,14 +1680,14 @@ cdef class ExecutableGraph:
     cdef list lanes  # Queues that only its launches use, beside the launch queue
     cdef tuple ordered  # the nodes it was made from
     cdef dict places  # of these, by node
-    cdef Py_ssize_t next_place  # of the node after the one that was changed last: mostly the next to be changed
+    cdef Py_ssize_t next_place  # after the node that was changed last: usually the next to change
     cdef list shape
     cdef bint auto_free
     cdef object handing_out  # a lock for a launch that hands out memory; reentrant: the collector may run a launch
     cdef Lock lock  # allows one launch at a time; guards the two below
     cdef uint64_t last_queue  # id of the last launch's queue; 0, which no queue has, before the first launch
     cdef uint64_t last_epoch
-    cdef Ref[Clock] seen  # what the checker of races knows of the last launch; NULL: nothing
+    cdef Ref[Clock] seen  # what the race checker knows of the last launch; NULL: nothing
     cdef object __weakref__
 
     device: Device
@@ -1766,7 +1720,7 @@ cdef class ExecutableGraph:
         return made
 
     cdef Prepared prepare(self, tuple works, Sizes sizes, uint64_t version):
-        """Make works, as they are at a version, ready for all queues of the device, with scratch of these sizes."""
+        """Prepare works, as of a version, for all queues of the device, with scratch of these sizes."""
         cdef QueueState* queue = (<Queue> self.device.null_queue).state
         cdef const Driver* driver = queue.driver
         cdef Prepared prepared = Prepared.__new__(Prepared), last = self.prepared
@@ -1774,7 +1728,7 @@ cdef class ExecutableGraph:
         cdef Work work
         cdef bint branches = driver.recordings_branch and driver.new_recording != NULL
         ordered, shape = self.ordered, self.shape
-        self._check_open()  # or there are no nodes any more
+        self._check_open()  # a closed graph has no nodes
         _held = hold_buffers(works)
         prepared.works, prepared.sizes, prepared.version = list(works), sizes, version
         if any([type(work) is MemoryWork for work in works]):
@@ -1782,7 +1736,7 @@ cdef class ExecutableGraph:
         collect_device(queue.device)
         for work in works:
             submission.follows |= work.follows
-            # one recording does all of it, whatever runs side by side, if it can have all commands
+            # one recording has all lanes, if it can have all commands
             branches = branches and not work.by_host and not (work.follows and driver.follow != NULL)
         segments = segments_of(
             [dependencies for _, dependencies, _ in shape], [work.acts for work in works],
@@ -1824,14 +1778,14 @@ cdef class ExecutableGraph:
         return lanes
 
     cdef Prepared ready(self, Queue queue):
-        """Return what to launch. Blocks when something has to be measured, on this queue."""
+        """Return what to launch. Blocks if something has to be measured, on this queue."""
         cdef Prepared prepared = self.prepared
         cdef Sizes sizes
         cdef uint64_t closings = queue.state.device.resident.closings.load(), version = self.version
         cdef bint same
         works = tuple(self.works)
         self._check_open()
-        if self.version != version:  # meanwhile, by the collector of cycles
+        if self.version != version:  # changed meanwhile, by code that the garbage collector ran
             return self.ready(queue)
         if closings != prepared.sizes.closings:
             hold_buffers(works)
@@ -1847,7 +1801,7 @@ cdef class ExecutableGraph:
             _before, prepared.sizes = prepared.sizes, sizes
         else:
             prepared = self.prepare(works, sizes, version)
-            if self.version == version and not self.closed:  # or the next launch prepares anew
+            if self.version == version and not self.closed:  # else the next launch prepares anew
                 _before, self.prepared = self.prepared, prepared
         closings = queue.state.device.resident.closings.load()
         if closings != sizes.closings:
@@ -1856,13 +1810,11 @@ cdef class ExecutableGraph:
         return prepared
 
     cdef bint renew(self, Prepared prepared, uint64_t version) except -1:
-        """Let launches do what has changed until a version. Takes the time of what has. False: they cannot; once it has
-        failed, what is prepared is never used again.
-        """
+        """Apply the changes up to a version, in time proportional to them. False: the works must be prepared anew."""
         cdef Status status
         cdef vector[size_t] nodes = prepared.changed_nodes
         cdef size_t i
-        works = self.works  # the collector may close the graph
+        works = self.works  # the garbage collector may close the graph
         changed = [works[node] for node in nodes]
         _held = [(<Buffer> buffer).allocation.memory for buffer in prepared.buffers]
         if prepared.uses_changed:
@@ -1870,7 +1822,7 @@ cdef class ExecutableGraph:
         _before = [prepared.works[node] for node in nodes], prepared.buffers
         if self.closed or prepared.version != version or self.version != version:
             return False
-        if prepared.users:  # which launch one by one what could be recorded by now
+        if prepared.users:  # other threads launch its runs one by one: record them later
             return True
         prepared.version = 0
         for i in range(nodes.size()):
@@ -1896,10 +1848,10 @@ cdef class ExecutableGraph:
     def launch(self, queue: Queue) -> None:
         """Run the graph on a queue, after the queue's earlier commands. The launch is a command like any other.
 
-        The graph may be launched again while it still runs. On a queue that is captured, its nodes become part of the
-        capture. The call does not wait for the graph. It blocks while the device's own queue is full, and when the size
-        of scratch is read from a buffer that may have been written to since the last launch: the buffer is then
-        measured on this queue, after all known writes, and the scratch grows if it must.
+        The graph may be launched again while it still runs. If the queue is captured, the nodes become part of the
+        capture. The call does not wait for the graph. It blocks while the driver's queue is full. It also blocks if a
+        scratch size is read from a buffer that may have been written to since the last launch: that buffer is measured
+        on this queue, after all known writes, and the scratch grows if it must.
 
         Parameters
         ----------
@@ -1909,20 +1861,20 @@ cdef class ExecutableGraph:
         Raises
         ------
         ClosedError
-            When the graph, the queue or a buffer that the graph uses is closed, or a kernel whose scratch must grow.
+            If the graph, the queue or a buffer that the graph uses is closed, or a kernel whose scratch must grow.
         InvalidArgumentError
-            When memory that the graph allocated was not freed since the last launch and `auto_free` is off, when it
-            frees memory that is not allocated, or when a size of scratch comes out negative.
+            If memory that the graph allocated was not freed since the last launch and `auto_free` is off, if the graph
+            frees memory that is not allocated, or if a scratch size is negative.
         NotSupportedError
-            On a queue that is captured, when the graph has nodes that allocate or free memory.
+            On a captured queue, if the graph has nodes that allocate or free memory.
         OutOfMemoryError
-            When there is no memory for scratch. Nothing was submitted.
+            If there is no memory for scratch. Nothing was submitted.
         Error
-            In a host function, when something has to be measured.
+            In a host function, if something has to be measured.
         ScratchOverflowError
-            On a debugging device, when a kernel wrote behind its scratch.
+            On a debugging device, if a kernel wrote behind its scratch.
         DriverError
-            When the driver refuses part of the graph. Everything submitted before that part still runs.
+            If the driver refuses a part of the graph. What was submitted before it still runs.
         """
         cdef Queue on
         cdef Status status
@@ -1976,9 +1928,9 @@ cdef class ExecutableGraph:
                 on._raise(status, "graph launch")
             prepared = self.ready(on)
             room = room_of_launch(on.state, prepared.submission, len(prepared.functions))
-            prepared.users += 1  # so no other code changes it, also while a race is reported
+            prepared.users += 1  # no other code changes it now, even while a race is reported
             try:
-                if prepared.changed or prepared.version == 0:  # by other code, since `ready` has looked
+                if prepared.changed or prepared.version == 0:  # by other code, since `ready` returned
                     continue
                 if is_checked(on.state) and prepared.version != version:
                     version, announced = prepared.version, None
@@ -1992,9 +1944,7 @@ cdef class ExecutableGraph:
                 prepared.users -= 1
 
     cdef Status launch_at_once(self, Prepared prepared, QueueState* state) noexcept:
-        """Submit what the launch before did, keeping the GIL, where that is one recording, and nothing has to be
-        gathered. NOT_NOW: nothing was done.
-        """
+        """Submit a single unchanged recording with the GIL, if nothing must be gathered. NOT_NOW: nothing was done."""
         cdef Replay run
         cdef Submission* submission = prepared.submission
         cdef Status status = NOT_NOW
@@ -2007,7 +1957,7 @@ cdef class ExecutableGraph:
         ):
             return NOT_NOW
         # A driver may take fewer graphs than launches before it blocks: the GIL is kept for a quarter as many (CUDA
-        # took more with a thousand nodes each), and only while the device goes on without anybody's help.
+        # took more with a thousand nodes each), and only while no gate of the device is closed.
         if (
             closed_gates(state.device) == 0
             and submitted_epoch(state.epochs) - completed_epoch(state.epochs) + submission.room
@@ -2022,7 +1972,7 @@ cdef class ExecutableGraph:
         return NOT_NOW if status == OUT_OF_DATE else status
 
     cdef bint capture_into(self, object capture, Queue queue) except -1:
-        """Make the works part of the queue's capture. Returns False when it has ended."""
+        """Add the works to the queue's capture. Returns False if that has ended."""
         works = tuple(self.works)
         hold_buffers(works)
         if any([type(work) is MemoryWork for work in works]):
@@ -2030,9 +1980,7 @@ cdef class ExecutableGraph:
         return capture.add_graph(queue, works, [dependencies for _, dependencies, _ in self.shape])
 
     cdef bint submit_on(self, Queue queue, Prepared prepared, Announcement announced) except -1:
-        """Submit what is prepared. Returns False if a buffer was written to or closed since `ready` looked at it, or
-        the queue was filled up.
-        """
+        """Submit what is prepared. False: a buffer was written to or closed since `ready`, or the queue was filled."""
         cdef vector[Point] points
         cdef Point end = Point(0, 0)
         cdef Launch run
@@ -2092,7 +2040,7 @@ cdef class ExecutableGraph:
             if not run.began and status != 0:
                 if lifetimes is not None:
                     lifetimes.set_live(before)
-            else:  # if the rest was refused, too
+            else:  # all was submitted, or a part before the driver refused the rest
                 if lifetimes is not None:
                     lifetimes.end(end.queue, end.epoch)
                 if announced is not None:
@@ -2119,12 +2067,12 @@ cdef class ExecutableGraph:
         Raises
         ------
         GraphUpdateError
-            When the graphs differ in more than the work of their nodes. Nothing has changed then.
+            If the graphs differ in more than the work of their nodes. Nothing has changed then.
         InvalidArgumentError, ClosedError
-            As for `Graph.instantiate`. Nothing has changed then. What the driver refuses, and that memory runs out, is
-            seen by the next launch.
+            As for `Graph.instantiate`. Nothing has changed then. Driver errors and a lack of memory are raised by the
+            next launch.
         ArgumentTypeError
-            For what is no graph.
+            If `graph` is not a Graph.
         """
         cdef Work work
         cdef KernelWork launch
@@ -2164,7 +2112,7 @@ cdef class ExecutableGraph:
         Parameters
         ----------
         node : Node
-            A node of this kind, of the graph that this was made from.
+            A kernel node of the graph that this was made from.
         kernel, grid, block, *args
             As for `Queue.launch`.
         """
@@ -2173,9 +2121,7 @@ cdef class ExecutableGraph:
             self.put(at, make_kernel(self.device, kernel, grid, block, args))
 
     cdef bint rewrite(self, Py_ssize_t at, object launched, object grid, object block, tuple given) except -1:
-        """Write other arguments into the work of a node, which only this graph has, and into what is prepared. False:
-        nothing was done, and the launch needs another work.
-        """
+        """Write arguments into a node's work, if no other code has it, and into what is prepared. False: not done."""
         cdef Prepared prepared
         cdef KernelWork work
         cdef Kernel kernel
@@ -2200,17 +2146,17 @@ cdef class ExecutableGraph:
         if replaced:
             check_elements(kernel, packed)
             _buffers, others = (work.buffers, work.writes), buffers_among(kernel, given)
-        prepared = self.prepared  # and from here on no other code runs
+        prepared = self.prepared  # from here on no other code runs
         if (
             prepared is None or prepared.version != self.version or prepared.users or prepared.lifetimes is not None
             or self.works[at] is not work or work.kernel is not kernel or not is_changeable(work)
-            or Py_REFCNT(<PyObject*> work) != 2 + (prepared.works[at] is work)  # other code has it, too
+            or Py_REFCNT(<PyObject*> work) != 2 + (prepared.works[at] is work)  # other code has it too
             or not change_launch(prepared, at, kernel, packed, &kernel.geometry, replaced)
         ):
             return False
         memcpy(PyBytes_AS_STRING(work.packed), packed, kernel.packed_size)
         work.command.geometry = kernel.geometry
-        work.arguments = given  # the ones before go at the end, when any code may run
+        work.arguments = given  # the old ones are released last, when any code may run
         if replaced:
             work.buffers, work.writes = others
         self.version += 1
@@ -2220,44 +2166,43 @@ cdef class ExecutableGraph:
     def set_copy(self, node: Node, dst: Buffer | HostBuffer, src: Buffer | HostBuffer) -> None:
         """Change what a copy node copies, from the next launch on (HIP, hipGraphExecMemcpyNodeSetParams1D).
 
-        `node` is as in `set_kernel`. `dst` and `src` are as for `Graph.add_copy`, in the same direction as before: host
-        to device, device to host, or within the device.
+        `node` is a copy node, as in `set_kernel`. `dst` and `src` are as for `Graph.add_copy`, in the same direction as
+        before: host to device, device to host, or within the device.
         """
         self._set(node, "copy", lambda: make_copy(self.device, dst, src))
 
     def set_fill(self, node: Node, buf: Buffer, value: Any) -> None:
         """Change the buffer or value of a fill node, from the next launch on (HIP, hipGraphExecMemsetNodeSetParams).
 
-        `node` is as in `set_kernel`. `buf` and `value` are as for `Queue.fill`.
+        `node` is a fill node, as in `set_kernel`. `buf` and `value` are as for `Queue.fill`.
         """
         self._set(node, "fill", lambda: make_fill(self.device, buf, value))
 
     def set_host(self, node: Node, function: Callable[[], object]) -> None:
         """Change the function of a host node, from the next launch on (HIP, hipGraphExecHostNodeSetParams).
 
-        `node` is as in `set_kernel`. `function` is as for `Queue.host`.
+        `node` is a host node, as in `set_kernel`. `function` is as for `Queue.host`.
         """
         self._set(node, "host", lambda: make_host(function))
 
     def set_graph(self, node: Node, graph: Graph) -> None:
         """Change the graph of a graph node, from the next launch on (HIP, hipGraphExecChildGraphNodeSetParams).
 
-        `node` is as in `set_kernel`. `graph` has the same shape, as for `update`.
+        `node` is a graph node, as in `set_kernel`. `graph` has the same shape, as for `update`.
         """
         self._set(node, "graph", lambda: graph._as_work(self.device))
 
     def _set(self, node: Node, kind: str, make: Callable[[], Work]) -> None:
-        """Replace the work of a node of this kind by the one that `make` returns."""
         self.put(self.place_of(node, kind), make())
 
     cdef Py_ssize_t place_of(self, object node, str kind) except -1:
-        """Return which node this is; it is one of this kind."""
+        """Return the index of a node of this kind, or raise InvalidArgumentError."""
         cdef Py_ssize_t at = self.next_place
         if at >= len(self.ordered) or self.ordered[at] is not node:
             self._check_open()
             try:
                 at = self.places.get(node, -1)
-            except TypeError:  # what has no hash is no node
+            except TypeError:  # it has no hash, so it is no node
                 at = -1
             if at < 0:
                 raise InvalidArgumentError(f"set_{kind}: this is no node of the graph that this was made from")
@@ -2267,7 +2212,7 @@ cdef class ExecutableGraph:
         return at
 
     cdef int put(self, Py_ssize_t at, Work work) except -1:
-        """Replace the work of a node, of the same kind, from the next launch on. On an error nothing has changed."""
+        """Replace a node's work by one of the same kind, from the next launch on. An error changes nothing."""
         if type(work) is not KernelWork:
             there, here = direction_of(work), self.shape[at][2]
             if there != here:
@@ -2285,9 +2230,7 @@ cdef class ExecutableGraph:
         return 0
 
     cdef void change(self, Py_ssize_t at, Work work) noexcept:
-        """Replace the work of a node, which the caller keeps. What is prepared follows, if it can, and if no thread
-        launches it. No Python code runs here.
-        """
+        """Replace a node's work, which the caller retains, and change what is prepared if possible. Runs no Python."""
         cdef Prepared prepared = self.prepared
         before = self.works[at]
         self.works[at] = work
@@ -2307,7 +2250,7 @@ cdef class ExecutableGraph:
         return tuple(dict.fromkeys([buffer for work in tuple(self.works) for buffer in work.writes]))
 
     def close(self) -> None:
-        """Give back the graph's resources once its launches are done. Does not block. Closing twice is fine."""
+        """Release the graph's resources once its launches are done. Does not block. Closing twice is allowed."""
         self.closed = True
         _before = self.works, self.prepared, self.lanes, self.ordered, self.places
         self.works, self.prepared, self.lanes, self.ordered, self.places = [], None, [], (), {}
