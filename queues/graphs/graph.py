@@ -55,15 +55,15 @@ class Node:
     def __init__(self, graph: Graph, work: Work, dependencies: tuple[Node, ...]) -> None:
         if not isinstance(work, Work):
             raise ArgumentTypeError("a Node is made by the methods of a Graph, or by capture")
-        self._graph = ref(graph)  # weak, or the cycle would keep the graph's memory until the garbage collector runs
+        self._graph = ref(graph)  # weak: a cycle would keep the graph's memory until the garbage collector runs
         self.work = work
         self.dependencies = dependencies
-        self._place = ""  # the line of the program that made it, where races are looked for
+        self._place = ""  # the line of the program that made it, for the race checker
         self._captured_on: Callable[[], Queue | None] = lambda: None
 
     @property
     def graph(self) -> Graph | None:
-        """The graph that the node is in; None when the graph is gone."""
+        """The graph of the node, or None if the graph is gone."""
         return self._graph()
 
     @property
@@ -79,24 +79,24 @@ class Graph:
     """Commands and their dependencies; made by `Queue.capture` and `Device.graph`.
 
     A graph is a template: `instantiate` makes an executable graph, which is launched. `launch` instantiates the graph
-    when needed, so a graph that no longer changes can be launched directly. Nodes keep everything they use alive:
-    buffers, kernels, host functions, and copies of bytes by value. A graph only remembers the address of host memory:
-    copies read and write it when the graph runs.
+    if needed, so a graph that no longer changes can be launched directly. Nodes keep all that they use alive: buffers,
+    kernels, host functions, and copies of bytes by value. Of host memory a graph only stores the address: copies read
+    and write that memory when the graph runs.
 
-    Each executable graph has its own scratch (`Kernel.scratch`). The sizes are those of the data at each launch, not at
-    the capture. A graph that may write to what a size is read from is refused when it is captured, or when the node is
-    added: InvalidArgumentError names kernel, scratch and buffer.
+    Each executable graph has its own scratch (`Kernel.scratch`), with the sizes of the data at each launch, not at the
+    capture. A capture or a new node that may write to what a size is read from raises InvalidArgumentError, which names
+    kernel, scratch and buffer.
 
     Memory that a graph allocates (`Queue.alloc` in a capture, `add_alloc`) has the same address in every launch. It is
     in use from the launch until a node of the graph frees it. If no node does, it is in use until `Queue.free` or a
     node of another graph frees it after the launch; only then can the graph be launched again. While the memory is not
     in use, only nodes may refer to it. A graph with such nodes has one executable graph at a time and cannot be part of
-    another graph (CUDA, graph memory nodes). The graph holds the driver's memory from the making of the node until all
-    nodes, executable graphs and buffers on it are gone. In a capture, memory that the graph has freed is used again.
+    another graph (CUDA, graph memory nodes). The driver's memory is allocated when the node is made, and released when
+    all nodes, executable graphs and buffers on it are gone. In a capture, memory that the graph has freed is reused.
 
-    Each node runs after all its dependencies, and side by side with nodes that it does not depend on, in up to four
-    branches. Nodes that use the same memory need a dependency, even when they were added one after the other. For
-    everybody else a launch is one command of its queue: later commands come after the whole graph.
+    Each node runs after all its dependencies, and concurrently with nodes that it does not depend on, in up to four
+    branches. Nodes that use the same memory need a dependency, even if they were added one after the other. Outside the
+    graph, a launch is one command of its queue: later commands come after the whole graph.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class Graph:
         self._freed: dict[GraphMemory, Node] = {}  # the node that frees each memory, its own or another graph's
         self._idle: list[GraphMemory] = []  # its own memory that a node has freed and no other node uses again
         self._accesses = Accesses()
-        self._lock = threading.RLock()  # one change or instantiation at a time, but for the nodes that a capture adds
+        self._lock = threading.RLock()  # one change or instantiation at a time; a capture adds nodes without it
         self._instance: Callable[[], ExecutableGraph | None] = lambda: None  # the last one made
 
     # -- its nodes
@@ -145,16 +145,13 @@ class Graph:
         Raises
         ------
         ArgumentTypeError, InvalidArgumentError, ClosedError
-            As for `Queue.launch`, for arrays of the host, and when the graph may write to what the size of scratch is
-            read from. The graph is unchanged.
+            As for `Queue.launch`, for arrays of the host, and if the graph may write to what a scratch size is read
+            from. The graph is unchanged.
         """
         return self._insert(make_kernel(self.device, kernel, grid, block, args), after)
 
     def add_copy(self, dst: Any, src: Any, *, after: Any = ()) -> Node:
-        """Add ``queue.copy(dst, src)``, with `after` as in `add_kernel`.
-
-        Host memory is read or written each time the graph runs.
-        """
+        """Add ``queue.copy(dst, src)``, which accesses host memory in each run. `after` is as in `add_kernel`."""
         return self._insert(make_copy(self.device, dst, src), after)
 
     def add_fill(self, buf: Any, value: Any, *, after: Any = ()) -> Node:
@@ -166,9 +163,7 @@ class Graph:
         return self._insert(make_host(function), after)
 
     def add_alloc(self, shape: Any, dtype: Any = "f4", *, after: Any = ()) -> Node:
-        """Add ``queue.alloc(shape, dtype)``, with `after` as in `add_kernel`.
-
-        The Buffer is the ``work.buffer`` of the node.
+        """Add ``queue.alloc(shape, dtype)``. The node's ``work.buffer`` is the Buffer. `after` is as in `add_kernel`.
 
         Raises
         ------
@@ -185,8 +180,8 @@ class Graph:
         Raises
         ------
         InvalidArgumentError
-            When no graph allocates the memory, when a node of this graph or of the graph that allocates it frees it
-            already, or when it is this graph's own memory and in use.
+            If no graph allocates the memory, if a node of this graph or of the graph that allocates it already frees
+            it, or if it is this graph's own memory and in use.
         ArgumentTypeError, ClosedError
         """
         self._check_complete()
@@ -202,11 +197,11 @@ class Graph:
         Raises
         ------
         ArgumentTypeError
-            For what is no graph.
+            If `graph` is not a Graph.
         NotSupportedError
-            When the added graph allocates or frees memory.
+            If the added graph allocates or frees memory.
         InvalidArgumentError
-            When the added graph belongs to another device, or its dependencies form a circle.
+            If the added graph belongs to another device, or its dependencies form a cycle.
         """
         self._check_complete()
         if not isinstance(graph, Graph):
@@ -227,12 +222,12 @@ class Graph:
         return self._insert(make_empty(), after)
 
     def add_dependency(self, earlier: Node, later: Node) -> None:
-        """Let `later` come after `earlier`. `instantiate` checks that the dependencies form no circle.
+        """Make `later` depend on `earlier`. `instantiate` checks that the dependencies form no cycle.
 
         Raises
         ------
         InvalidArgumentError
-            When `later` already comes after `earlier`, when both are the same node, or when one is not of this graph.
+            If `later` already depends on `earlier`, if both are the same node, or if one is not of this graph.
         """
         self._check_complete()
         earlier, later = self._own_nodes((earlier, later))
@@ -245,12 +240,12 @@ class Graph:
             self._own = None
 
     def remove_dependency(self, earlier: Node, later: Node) -> None:
-        """Let `later` no longer come after `earlier`.
+        """Remove the dependency of `later` on `earlier`.
 
         Raises
         ------
         InvalidArgumentError
-            When it does not, or when one of them is not of this graph.
+            If there is no such dependency, or if one of them is not of this graph.
         """
         self._check_complete()
         earlier, later = self._own_nodes((earlier, later))
@@ -296,7 +291,7 @@ class Graph:
         return node
 
     def _replace(self, works: dict[Node, Work]) -> None:
-        """Replace the works of some nodes. On an error nothing has changed."""
+        """Replace the works of some nodes. An error changes nothing."""
         with self._lock:
             accesses = Accesses()
             accesses.add([works.get(node, node.work) for node in self._nodes])
@@ -306,7 +301,7 @@ class Graph:
             self._own = None
 
     def _check_not_freed(self, work: Work) -> None:
-        """Check that a new node uses no memory that the graph has freed, and frees none twice or besides its graph."""
+        """Refuse a node that uses memory freed in this graph, or frees memory that its own graph frees or uses."""
         for buffer in work.buffers if self._freed else ():
             if graph_memory_of(buffer) in self._freed:
                 raise InvalidArgumentError(f"{work!r}: the graph has freed this memory before")
@@ -318,7 +313,7 @@ class Graph:
                 )
 
     def _freed_before(self, nodes: tuple[Node, ...], nbytes: int) -> GraphMemory | None:
-        """Take out memory of fitting size that the graph frees at or before these nodes. None if there is none."""
+        """Take memory of a suitable size that the graph frees at or before these nodes from `_idle`, or return None."""
         before = ancestors(nodes) if self._idle else set()
         for memory in self._idle:
             if nbytes <= memory.reserved <= 2 * nbytes and self._freed[memory] in before:
@@ -335,9 +330,9 @@ class Graph:
     def instantiate(self, auto_free: bool = False) -> ExecutableGraph:
         """Make an executable graph, with its own kernel objects and argument memory.
 
-        Where the driver can, each part of a branch becomes one driver call (a closed command list on Level Zero). A
-        part ends at a host function and where another branch begins or ends. Each branch beyond the first takes a queue
-        of the driver; a graph without branches takes none.
+        If the driver can record commands, each part of a branch becomes one driver call (a closed command list on Level
+        Zero). A part ends at a host function and where another branch begins or ends. Each branch beyond the first
+        takes a queue of the driver.
 
         Parameters
         ----------
@@ -348,17 +343,17 @@ class Graph:
         Raises
         ------
         InvalidArgumentError
-            When the dependencies form a circle, when a node uses memory before the graph allocates it or after the
-            graph frees it, or when a node may write to what the size of a node's scratch is read from.
+            If the dependencies form a cycle, if a node uses memory before the graph allocates it or after the graph
+            frees it, or if a node may write to what the size of a node's scratch is read from.
         ClosedError
-            When a kernel or buffer that a node uses is closed.
+            If a kernel or buffer that a node uses is closed.
         NotSupportedError
-            When nodes allocate or free memory, and the graph's previous executable graph is not closed.
+            If nodes allocate or free memory, and the graph's previous executable graph is not closed.
         """
         with self._lock:
             self._check_complete()
             if self._has_memory_nodes:
-                self._own = None  # drop the one made by `launch`, or it would count as not closed
+                self._own = None  # else the one made by `launch` would count as not closed
                 before = self._instance()
                 if before is not None and not before.closed:
                     raise NotSupportedError(
@@ -370,7 +365,6 @@ class Graph:
         return made
 
     def _executable(self) -> ExecutableGraph:
-        """Return the executable graph of `launch`."""
         self._check_complete()
         own = self._own
         if own is None:
@@ -381,19 +375,19 @@ class Graph:
     def launch(self, queue: Queue) -> None:
         """Run the graph on a queue (see `ExecutableGraph.launch`).
 
-        The first launch instantiates the graph, and so does the first launch after nodes were added.
+        The first launch instantiates the graph, and so does the first launch after nodes or dependencies have changed.
         """
         self._executable().launch(queue)
 
     def update(self, graph: Graph) -> None:
-        """Replace the work of this graph's nodes by the work of another graph's nodes (see `ExecutableGraph.update`).
+        """Replace the work of this graph's nodes by that of another graph's nodes (see `ExecutableGraph.update`).
 
-        Executable graphs that were instantiated from this graph do not change.
+        Executable graphs made by `instantiate` do not change.
 
         Raises
         ------
         GraphUpdateError
-            When the graphs differ in more than the work of their nodes. Nothing has changed then.
+            If the graphs differ in more than the work of their nodes. Nothing has changed then.
         """
         with self._lock:
             own = self._executable()
@@ -419,9 +413,9 @@ class Graph:
     # -- life
 
     def close(self) -> None:
-        """Give back the graph's resources once its launches are done. Its executable graphs live on.
+        """Release the graph's resources once its launches are done. Its executable graphs stay open.
 
-        Does not block. Closing twice is fine.
+        Does not block. Closing twice is allowed.
         """
         self.closed = True
         self._own = None
