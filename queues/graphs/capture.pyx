@@ -3,8 +3,8 @@
 A capture begins on one queue. Another queue joins by waiting for an event that was recorded in the capture. The first
 queue must wait for it again before the capture ends. No captured command reaches the driver.
 
-Compiled, because Python looks for signals between the lines of its functions: a Ctrl-C there would come before
-`Capture` could end what it has begun.
+The module is compiled, because Python functions handle signals between their lines: a Ctrl-C there could come before
+`Capture` ends what it has begun.
 """
 
 import itertools
@@ -41,14 +41,14 @@ _ids = itertools.count(1)
 
 
 class Capture:
-    """``with queue.capture() as graph:``, and the queues that make the graph."""
+    """A capture, ``with queue.capture() as graph:``, and the queues that take part in it."""
 
     id: int  # unique among the captures of this process
     origin: Any  # the queue on which it began and must end; None once it has ended
     mode: str  # "global", "thread_local" or "relaxed"
-    thread: int  # that began it
+    thread: int  # the thread that began it
     graph: Graph
-    invalid: str  # why it can only be ended; empty while it is valid
+    invalid: str  # why it was invalidated; empty while it is valid
     active: bool  # until it ends
     _ends: dict[Queue, tuple[Node, ...]]  # the nodes that each queue's next command depends on
 
@@ -117,7 +117,7 @@ class Capture:
 
     @property
     def status(self) -> str:
-        """HIP's words: "none", "active" or "invalidated"."""
+        """The capture's state in HIP's words: "none", "active" or "invalidated"."""
         return "none" if not self.active else "invalidated" if self.invalid else "active"
 
     def dependencies(self, queue: Queue) -> tuple[Node, ...]:
@@ -125,30 +125,25 @@ class Capture:
         return self._ends[queue]
 
     def invalidate(self, why: str) -> None:
-        """Make the capture invalid. The first reason is kept."""
+        """Invalidate the capture. The first reason is kept."""
         self.invalid = self.invalid or why
 
     def check(self) -> None:
-        """Raise CaptureInvalidatedError when the capture was invalidated."""
         if self.invalid:
             raise CaptureInvalidatedError(f"the capture was invalidated: {self.invalid}")
 
     def refuse(self, what: str, instead: str = "") -> None:
-        """Refuse something that cannot be captured. This invalidates the capture, as in HIP.
-
-        `instead` is what to do, for the end of the message.
-        """
+        """Invalidate the capture and raise, as in HIP. `what` cannot be captured; `instead` says what to do."""
         self.invalidate(what)
         end = f": {instead}" if instead else ""
         raise CaptureUnsupportedError(f"{what}: this cannot be captured, and the capture is invalid now{end}")
 
     # -- commands of the queues
 
-    # Another thread may end the capture at any time. A command that comes after its end must run instead: each of these
-    # returns False then, or None.
+    # Another thread may end the capture at any time. Then each of these returns False or None, and the command must run
+    # instead.
 
     def add(self, queue: Queue, work: Work) -> Node | None:
-        """Add a command of the queue."""
         with lock:
             if not self.active:
                 return None
@@ -160,25 +155,21 @@ class Capture:
         return node
 
     def launch(self, queue: Queue, kernel: Kernel, grid: Any, block: Any, arguments: tuple[Any, ...]) -> bool:
-        """Capture a launch."""
         return self.add(queue, make_kernel(queue.device, kernel, grid, block, arguments)) is not None
 
     def launch_bound(self, bound: BoundLaunch) -> bool:
-        """Capture a bound launch."""
         return self.add(bound.queue, make_bound(bound)) is not None
 
     def copy(self, queue: Queue, dst: Any, src: Any) -> bool:
-        """Capture a copy. Returns False for strided memory, which a launch copies."""
+        """Capture a copy. Also returns False for strided memory, which a launch copies."""
         if isinstance(dst, StridedView) or isinstance(src, StridedView):
             return False
         return self.add(queue, make_copy(self.graph.device, dst, src)) is not None
 
     def fill(self, queue: Queue, buffer: Any, value: Any) -> bool:
-        """Capture a fill."""
         return self.add(queue, make_fill(self.graph.device, buffer, value)) is not None
 
     def host(self, queue: Queue, function: Any) -> bool:
-        """Capture a host function."""
         return self.add(queue, make_host(function)) is not None
 
     def alloc(self, queue: Queue, shape: Any, dtype: Any) -> Buffer | None:
@@ -194,7 +185,6 @@ class Capture:
         return None if self.add(queue, work) is None else work.buffer
 
     def free(self, queue: Queue, buffer: Any) -> bool:
-        """Capture a free."""
         return self.add(queue, make_free(self.graph.device, buffer)) is not None
 
     def add_graph(self, queue: Queue, works: Sequence[Work], dependencies: Sequence[Sequence[int]]) -> bool:
@@ -214,7 +204,7 @@ class Capture:
             return True
 
     def fork(self, queue: Queue) -> tuple[Capture, tuple[Node, ...]] | None:
-        """Return the capture and nodes that an event recorded on the queue stands for. None when it has ended."""
+        """Return the capture and the nodes that an event recorded on the queue stands for."""
         with lock:
             if not self.active:
                 return None
@@ -222,7 +212,7 @@ class Capture:
             return self, self._ends[queue]
 
     def wait(self, queue: Queue, nodes: tuple[Node, ...]) -> None:
-        """Make the queue wait for nodes of this capture. A queue that is not captured yet joins the capture."""
+        """Make the queue wait for nodes of this capture. If it is not captured yet, it joins."""
         with lock:
             if not self.active:
                 return
@@ -239,7 +229,7 @@ class Capture:
                 self._ends[queue] = tuple(dict.fromkeys((*self._ends[queue], *nodes)))
 
     def wait_outside(self, queue: Queue, what: str) -> None:
-        """Refuse a wait of a captured queue for something that is not captured. Invalidates the capture."""
+        """Refuse a captured queue's wait for something that is not captured, and invalidate the capture."""
         self.check()
         self.invalidate(f"{queue!r} was to wait for {what}, which is not captured")
         raise CaptureIsolationError(
@@ -284,7 +274,7 @@ class Capture:
             return self.graph
 
     def abandon(self) -> None:
-        """End the capture without checks, also when a Ctrl-C comes. Its queues run their commands again."""
+        """End the capture without checks, even if a Ctrl-C comes. Its queues run their commands again."""
         try:
             self._leave()
         except BaseException:
@@ -292,7 +282,7 @@ class Capture:
             raise
 
     def _leave(self) -> None:
-        """Do what is left to do of the end."""
+        """End the capture, or complete an interrupted call."""
         with lock:
             if self.active:
                 self.graph._captured = False
@@ -320,6 +310,6 @@ class Capture:
                 set_capture(queue, None)
 
     def _unjoined(self) -> list[Queue]:
-        """Return the queues with commands that the origin does not come after."""
+        """Return the queues with commands that the origin is not ordered after."""
         reached = ancestors(self._ends[self.origin])
         return [queue for queue, ends in self._ends.items() if not reached.issuperset(ends)]
