@@ -1,4 +1,4 @@
-"""The order of a graph's nodes, and which of them run side by side."""
+"""The order of a graph's nodes, and which of them run concurrently."""
 
 from __future__ import annotations
 
@@ -14,13 +14,7 @@ if TYPE_CHECKING:
 
 
 def serial_order(nodes: Sequence[Node]) -> list[Node]:
-    """Return the nodes, each after all its dependencies, otherwise in the order in which they were added.
-
-    Raises
-    ------
-    InvalidArgumentError
-        When the dependencies form a circle.
-    """
+    """Sort nodes by dependencies, otherwise in the order of adding. A cycle raises InvalidArgumentError."""
     from graphlib import CycleError, TopologicalSorter
     from heapq import heappop, heappush
 
@@ -41,14 +35,14 @@ def serial_order(nodes: Sequence[Node]) -> list[Node]:
     return ordered
 
 
-# -- decides which nodes of a graph run side by side, and where they wait for each other
+# -- decides which nodes of a graph run concurrently, and where they wait for each other
 #
 # Each node goes into a lane. The nodes of one lane run in order, so only dependencies between lanes need waits. A lane
 # is cut into segments before a node that waits, and after a node that another lane waits for.
 
 
-LANES = 4  # the most, including the launch queue's; each other lane costs an executable graph a driver queue
-BRANCHES = 32  # the most within one recording, where they cost nothing but the time to decide
+LANES = 4  # at most, with the launch queue's; each other lane costs an executable graph a driver queue
+BRANCHES = 32  # at most within one recording, where they cost only the time to decide
 
 
 @dataclass
@@ -56,14 +50,14 @@ class Segment:
     """Nodes of one lane, submitted one after the other."""
 
     lane: int  # 0 is the launch queue
-    nodes: list[int] = field(default_factory=list)  # none in the segment that ends a graph: lane 0 waits for the others
-    waits: list[int] = field(default_factory=list)  # segments of other lanes that its lane does not come after already
+    nodes: list[int] = field(default_factory=list)  # none if lane 0 only waits for the others at the end
+    waits: list[int] = field(default_factory=list)  # segments of other lanes that its lane is not ordered after yet
     awaited: bool = False  # another lane waits for its end
-    from_start: bool = False  # it begins a lane and waits for no segment: only the start of the launch comes before it
+    from_start: bool = False  # it begins a lane and waits only for the start of the launch
 
 
-# A position is the index of a node in its lane; -1 stands for the start of the lane. Positions by lane say up to which
-# node of each lane something comes after.
+# A position is the index of a node in its lane; -1 is the start of the lane. Positions by lane say up to which node of
+# each lane something comes after.
 
 
 def _latest(*positions: list[int]) -> list[int]:
@@ -88,10 +82,7 @@ class _Lanes:
         return _latest(needs, *[self.after[lane][at] for lane, at in enumerate(needs) if at >= 0])
 
     def choose(self, needs: list[int]) -> int:
-        """Return the lane for a node with these needs, maybe a new one.
-
-        It prefers the fewest new waits, then the fewest new lanes, then the fewest new orderings.
-        """
+        """Return the lane, maybe a new one, for these needs: fewest new waits, then new lanes, then new orderings."""
         tails = [len(positions) - 1 for positions in self.after]
         following = [lane for lane, tail in enumerate(tails) if needs[lane] == tail]
         if following:
@@ -113,7 +104,7 @@ class _Lanes:
         ]
 
     def append(self, lane: int, node: int, needs: list[int]) -> list[int]:
-        """Add a node to a lane. Returns what a node that comes after it needs."""
+        """Add a node to a lane. Returns the needs of a node that comes after it."""
         after = _latest(self.implied(needs), self.before(lane))
         if lane == len(self.after):
             self.after.append([])
@@ -125,15 +116,10 @@ class _Lanes:
 
 
 def segments_of(dependencies: Sequence[Sequence[int]], acting: Sequence[bool], most: int = LANES) -> list[Segment]:
-    """Cut a graph into segments, in a limited number of lanes. Each comes after all the segments that it waits for.
+    """Cut a graph into segments, in at most `most` lanes. Each comes after all the segments that it waits for.
 
-    Parameters
-    ----------
-    dependencies : sequence of sequence of int
-        The nodes that each node comes after. They all have smaller numbers.
-    acting : sequence of bool
-        Whether each node does anything. A node that does nothing gets no place: nodes that depend on it take over its
-        dependencies.
+    `dependencies` are the nodes that each node comes after, all with smaller numbers. `acting` says whether each node
+    does anything. One that does nothing gets no place: nodes that depend on it take over its dependencies.
     """
     if all(node - 1 in earlier for node, earlier in enumerate(dependencies) if node):
         chain = [node for node, acts in enumerate(acting) if acts]
