@@ -1,7 +1,7 @@
-"""Submits what a step has collected of a queue: a run that was the same last time by one call, others launch by launch.
+"""Steps: collect the launches of a queue, and submit runs that were the same last time by one call, others one by one.
 
-A recording that may still run is not changed. Two or three copies of it take turns, and when all may still run, the
-launches are submitted one by one: leaving a step never waits. Submitting runs under the queue's lock, without the GIL.
+A recording that may still run is not changed. Two or three copies of it take turns. If all may still run, the launches
+are submitted one by one: leaving a step never waits. Submitting runs under the queue's lock, without the GIL.
 """
 
 from typing import TYPE_CHECKING
@@ -47,28 +47,27 @@ if TYPE_CHECKING:
 cdef extern from "Python.h":
     void* PyThreadState_Get() nogil
 
-# -- what a step knows of one queue: the record of its launches, and the recordings that stand for runs of them
+# -- the state of a step for one queue: the record of its launches, and the recordings of runs of them
 
 
 cdef cppclass Entry(Recorded):
-    """A launch of the record, as it was last collected. Its plan is the lane's."""
+    """A launch of the record, as last collected. Its plan belongs to the lane."""
     vector[Ref[Usage]] uses  # by parameter, as in a Plan
     uint64_t epoch
-    bint varies  # an argument was another one than the time before
+    bint varies  # an argument changed the last time
 
 
 cdef cppclass Lane(OpenStep):
-    # Guarded by the queue's lock. What only the step's thread changes it may also read without. Made with zeros.
+    # Guarded by the queue's lock. The step's thread reads without it what no other thread changes. Initially zero.
     vector[Entry*] entries
-    vector[uint64_t] versions  # by entry: raised whenever it changes
+    vector[uint64_t] versions  # by entry: rises whenever it changes
     vector[Run*] runs  # by their first entry; NULL for none
     vector[size_t] ends  # by the entry with which it began: the end of each run, when the step was last open
     vector[size_t] new_ends  # the same, while it is open
-    # One for each kernel, whose arguments are set when a run is recorded, or submitted one by one; owned
-    vector[Plan*] plans
+    vector[Plan*] plans  # one for each kernel; arguments are set when a run is recorded or submitted one by one; owned
     PyObject* owner  # the LaneOwner
-    vector[Copy*] dropped  # that no run has any more, until the step is left
-    vector[Plan*] dropped_plans  # that no entry has any more, likewise
+    vector[Copy*] dropped  # discarded by runs, until the step is left
+    vector[Plan*] dropped_plans  # discarded with entries, likewise
     Recorder recorder
     size_t first  # of what is collected
     size_t at  # the entry that the next launch is compared with
@@ -78,9 +77,9 @@ cdef cppclass Lane(OpenStep):
     uint64_t last_seen  # of the last launch that was recorded or collected
     uint64_t before  # before what is collected
     uint64_t last_used  # of the last launch that used anything of this
-    bint recording  # what comes is recorded, because it is new or different
-    bint plain  # the launches cannot be recorded, or are never the same, so they are submitted as they come
-    bint told  # that it is plain
+    bint recording  # the next launches are recorded, because they are new or different
+    bint plain  # launches are submitted at once: they cannot be recorded, or are never the same
+    bint told  # `plain` is counted in `Stats.steps_given_up`
     int recorded  # how many times in a row
     # The first collected launch that the driver did not take
     Status refused
@@ -101,7 +100,7 @@ cdef void submit(QueueState* queue) noexcept nogil:  # the queue is locked
 
 
 cdef void submit_each(QueueState* queue, Lane* lane, size_t first, size_t end) noexcept nogil:  # the queue is locked
-    """Submit the launches one by one. After one that fails none is submitted, as if it had raised its error at once."""
+    """Submit the launches one by one. After a failure none is submitted, as if the launch had raised at once."""
     cdef vector[void*] events
     cdef Waits waits = waits_of_pending(queue, events)
     cdef Status status
@@ -122,7 +121,7 @@ cdef void submit_each(QueueState* queue, Lane* lane, size_t first, size_t end) n
 
 
 cdef bint replay_run(QueueState* queue, Lane* lane, size_t first, size_t end) noexcept nogil:  # the queue is locked
-    """Submit a run by one call. Returns False when that cannot be: then nothing was submitted."""
+    """Submit a run by one call. False: nothing was submitted."""
     cdef vector[void*] events
     cdef Run* run = lane.runs[first]
     cdef Recorder* recorder = &lane.recorder
@@ -148,7 +147,7 @@ cdef bint replay_run(QueueState* queue, Lane* lane, size_t first, size_t end) no
 
 
 cdef bint may_run(void* owner, Copy* copy) noexcept nogil:  # the queue is locked
-    """Return whether a copy may still run. The one that was replayed last gets a marker then, for later."""
+    """Return whether a copy may still run. If so, the last replayed one gets a marker for later checks."""
     cdef QueueState* queue = <QueueState*> owner
     cdef uint64_t before = (<Lane*> queue.step).before
     cdef Clock* clock = queue.order.clock
@@ -166,32 +165,30 @@ cdef bint may_run(void* owner, Copy* copy) noexcept nogil:  # the queue is locke
     return copy.marker.get() == NULL or poll_marker(copy.marker.get()) != DONE
 
 
-# -- collects the launches of an open step: a launch is only compared with the record, and what changed is noted
+# -- collects the launches of an open step: compares each with the record, and notes what changed
 #
-# A launch that was collected counts as submitted: the epoch advances, the queue is in the null queue's list, and what
-# it uses is noted. Before a driver call it is submitted (`submit_collected`). So no other code needs to
-# know of steps. An open step sets a slow-path flag, so that a launch comes here.
+# A collected launch counts as submitted: the epoch advances, the queue becomes null-pending, and uses are noted. Before
+# any driver call it is submitted (`submit_collected`), so no other code needs to know of steps. An open step sets a
+# slow-path flag, so that launches come here.
 
 
 cdef enum:
     MOST_RECORDED = 3  # times in a row, before a step gives up
-    LOOKS_FOR_ROOM = 64  # once for this many launches, of the hundreds that a queue takes
+    LOOKS_FOR_ROOM = 64  # launches between two checks of the in-flight limit, which is hundreds
 
 
 # -- comparing
 
 
 cdef void note_argument(QueueState* queue, Entry* entry, size_t index, Usage* usage) noexcept nogil:
-    """Note which allocation the entry has now as this argument. The queue is locked, or no other thread has it."""
+    """Note the allocation that is now this argument. The queue is locked, or no other thread has the entry."""
     change_use(entry.uses[index], usage, queue.epochs, &entry.epoch, entry.plan.parameters[index].writes)
 
 
 cdef Status take_arguments(
     QueueState* queue, Entry* entry, const char* packed, uint64_t version, uint32_t* failed_at
 ) noexcept nogil:  # the queue is locked
-    """Let the entry have these arguments, up to the first of a wrong type, or of memory that is not created yet. Those
-    before it do no harm: the launch is not collected, and the next one is compared with what is here.
-    """
+    """Set the entry's arguments, up to the first that fails: the next launch is compared with what is set here."""
     cdef Moment moment
     cdef Usage* usage = NULL
     cdef const Parameter* parameter = entry.plan.parameters.data()
@@ -228,7 +225,7 @@ cdef Collecting collect(
     QueueState* queue, bint locked, PyObject* launched, const Geometry* geometry, const char* packed, Status* status,
     uint32_t* failed_at
 ) noexcept:
-    """Collect a launch if it is the one that the record has next. Otherwise say how it is to be submitted."""
+    """Collect a launch if it is the record's next one. Otherwise return how to submit it."""
     cdef Lane* lane = <Lane*> queue.step
     cdef Entry* entry
     cdef Guard guard
@@ -242,13 +239,13 @@ cdef Collecting collect(
     ) != 0:
         return TO_BE_RECORDED
     if not locked and not guard.try_take(queue.lock):
-        return OUT_OF_TURN  # to wait for the lock the GIL would have to go, and then memory may be closed
+        return OUT_OF_TURN  # waiting for the lock would release the GIL, and then memory may be closed
     if queue.slow_path & ~<uint32_t> (BY_CHECK | BY_WATCH) != BY_STEP:
         return NOT_COLLECTED
     if owes_null_wait(queue):
         return OWES_WAITS
     if lane.waiting % LOOKS_FOR_ROOM == 0 and may_stay_full(queue, 0):
-        return OUT_OF_TURN  # which waits for room
+        return OUT_OF_TURN  # its launch waits for capacity
     if not entry.varies and is_same_block(entry.values.data(), packed, entry.values.size()):
         queue.counts.arg_bytes_skipped += entry.plan.argument_bytes
     else:
@@ -281,7 +278,7 @@ cdef Collecting collect(
 
 
 cdef void forget_entries(Lane* lane, size_t kept) noexcept nogil:
-    """Drop the entries from `kept` on, and every run that has one of them. The queue is locked."""
+    """Discard the entries from `kept` on, and each run that has one of them. The queue is locked."""
     cdef Entry* entry
     cdef size_t i, j
     if kept == lane.entries.size():
@@ -301,7 +298,6 @@ cdef void forget_entries(Lane* lane, size_t kept) noexcept nogil:
 
 
 cdef void fit_entries(Lane* lane) noexcept nogil:
-    """Let all that the lane has by entry be as many as there are entries."""
     lane.versions.resize(lane.entries.size())
     lane.runs.resize(lane.entries.size())
     lane.ends.resize(lane.entries.size())
@@ -311,7 +307,7 @@ cdef void fit_entries(Lane* lane) noexcept nogil:
 cdef int submitted(
     QueueState* queue, Collecting why, PyObject* launched, const Geometry* geometry, const char* packed
 ) except -1:
-    """Record a launch that was submitted as it is, or pass over its entry. With the GIL."""
+    """Record a launch that was submitted at once, or skip its entry. With the GIL."""
     cdef Lane* lane = <Lane*> queue.step
     cdef Kernel kernel = <Kernel> launched
     cdef Entry* entry = NULL
@@ -322,7 +318,7 @@ cdef int submitted(
     cdef Guard guard
     if lane == NULL or lane.thread != PyThreadState_Get():
         return 0
-    owner = <LaneOwner> lane.owner  # another thread may close the step while the GIL is away
+    owner = <LaneOwner> lane.owner  # another thread may close the step while the GIL is released
     if why == TO_BE_RECORDED:
         for each in lane.plans:
             if each.kernel_id == kernel.id:
@@ -330,7 +326,7 @@ cdef int submitted(
         if plan == NULL:
             try:
                 plan = made = create_plan(queue.driver, kernel, NULL)
-            except Exception:  # whatever it is: there is no record without a kernel, and the launch itself went well
+            except Exception:  # there is no record without a kernel, and the launch itself has succeeded
                 lane.plain = True
                 return 0
         entry = new Entry()
@@ -404,7 +400,7 @@ cdef LaneOwner new_lane(object queue, QueueState* state):
 
 
 cdef Status open_lane(LaneOwner owner):
-    """Let the queue's launches be collected from now on, as long as they are this thread's."""
+    """Collect the queue's launches by this thread from now on."""
     cdef QueueState* queue = owner.state
     cdef Lane* lane = owner.lane
     cdef Status status
@@ -425,7 +421,7 @@ cdef Status open_lane(LaneOwner owner):
 
 
 cdef void drop_plans(Lane* lane) noexcept nogil:
-    """Drop the plans of kernels that no entry has any more. The queue is locked."""
+    """Discard the plans that no entry has any more. The queue is locked."""
     cdef vector[Plan*] used
     for plan in lane.plans:
         for entry in lane.entries:
@@ -438,9 +434,7 @@ cdef void drop_plans(Lane* lane) noexcept nogil:
 
 
 cdef void leave_lane(LaneOwner owner, bint failed, uint64_t steps=0) noexcept:
-    """Submit what was collected, and collect nothing any more. A step that has failed half way keeps its record.
-    `steps` are counted.
-    """
+    """Submit what was collected, and stop collecting. A step that has `failed` keeps its record. Counts `steps`."""
     cdef QueueState* queue = owner.state
     cdef Lane* lane = owner.lane
     cdef bint differs
@@ -477,11 +471,11 @@ cdef void leave_lane(LaneOwner owner, bint failed, uint64_t steps=0) noexcept:
     retire_dropped(owner)
 
 
-# -- giving back
+# -- releasing
 
 
 cdef void retire_dropped(LaneOwner owner) noexcept:
-    """Keep what the record has no more until the queue is done with it."""
+    """Release what was discarded once the queue is done with it."""
     cdef Lane* lane = owner.lane
     cdef Kept kept
     cdef Plan* plan
@@ -498,9 +492,7 @@ cdef void retire_dropped(LaneOwner owner) noexcept:
 
 @cython.no_gc_clear
 cdef class LaneOwner:
-    """Owns what a step knows of one queue. It is given back when the queue is done with it, also where the collector of
-    cycles drops it.
-    """
+    """Owns a queue's lane, and releases it once the queue is done with it, even in a garbage collection."""
 
     cdef Lane* lane
     cdef QueueState* state  # of the queue; retained
@@ -525,22 +517,22 @@ cdef list open_steps = []  # of all threads; only touched with the GIL
 
 @cython.no_gc_clear
 cdef class Step:
-    """A stretch of a program that repeats: ``with step:`` around its commands. Made by `Queue.step`.
+    """A repeated section of a program: ``with step:`` around its commands. Made by `Queue.step`.
 
-    The first time, the commands are submitted as they stand, and the launches are recorded. From then on, on a driver
-    that can change what it has recorded (Level Zero, CUDA), each launch is only compared with the record, and leaving
-    the block submits a run of launches by one driver call. Arguments and group counts may differ each time. When
-    kernels, blocks or the number of launches differ, the launches are submitted as they stand from there on and
-    recorded anew; after three such times in a row the step gives up, which `Stats.steps_given_up` tells. On other
-    drivers each launch is submitted at once, as without the step.
+    The first time, the commands are submitted at once, and the launches are recorded. From then on, on a driver that
+    can change its recordings (Level Zero, CUDA), each launch is only compared with the record, and leaving the block
+    submits a run of launches by one driver call. Arguments and group counts may differ each time. If kernels, blocks or
+    the number of launches differ, the launches are submitted at once from there on and recorded anew. After three such
+    times in a row the step gives up, which `Stats.steps_given_up` counts. On other drivers each launch is submitted at
+    once, as without the step.
 
-    Everything is ordered as if it had been submitted at once: what is no launch submits the launches before it first,
-    and so does whatever waits for them, in any thread. Only what the host finds out without forebay, such as a flag
-    in pinned memory that a kernel sets, may come as late as the end of the block.
+    Everything is ordered as if it were submitted at once: other commands, and waits in any thread, first submit the
+    launches before them. Only what the host observes without forebay, such as a flag in pinned memory that a kernel
+    sets, may come as late as the end of the block.
 
-    Another queue of the device takes part from its first wait in the block for this queue, or for an event recorded
-    there. Only the launches of the thread that opened the step are collected. An exception that leaves the block
-    changes nothing of this: what was launched before is submitted.
+    Another queue of the device joins with its first wait in the block for this queue, or for an event recorded there.
+    Only launches of the thread that opened the step are collected. If an exception leaves the block, what was launched
+    before it is still submitted.
 
     Attributes
     ----------
@@ -553,8 +545,8 @@ cdef class Step:
     cdef bint is_open
     cdef void* thread
     cdef LaneOwner own  # the queue's; None when the driver submits each launch at once
-    cdef dict owners  # LaneOwner by Queue, with the own one
-    cdef list joined  # LaneOwners that take part this time, beside the own one
+    cdef dict owners  # LaneOwner by Queue, `own` included
+    cdef list joined  # LaneOwners that have joined this time, without `own`
     cdef object __weakref__
 
     def __init__(self, *args: Never, **kwargs: Never) -> None:
@@ -589,16 +581,16 @@ cdef class Step:
         Raises
         ------
         ClosedError
-            When the step or its queue is closed.
+            If the step or its queue is closed.
         StepError
-            When this thread has a step open, or the queue is in one.
+            If this thread has a step open, or the queue is in one.
         CaptureError
-            When the queue is captured.
+            If the queue is captured.
         """
         cdef void* thread = PyThreadState_Get()
         cdef Status status = 0
         cdef Step other
-        cdef LaneOwner own = self.own  # another thread may close the step while the GIL is away
+        cdef LaneOwner own = self.own  # another thread may close the step while the GIL is released
         if self.closed:
             raise ClosedError(f"this Step of {self.queue!r} is closed")
         self.queue._check_open()
@@ -627,26 +619,26 @@ cdef class Step:
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
         """End the step, and submit what was collected.
 
-        Does not wait for the device. Blocks only while the device's own queue is full, without the GIL.
+        Does not wait for the device. Blocks only while the driver's queue is full, without the GIL.
 
         Raises
         ------
         DriverError
-            When the driver refused a launch that was collected; those after it were not submitted. Not when an
-            exception leaves the block.
+            If the driver refused a collected launch; those after it were not submitted. Not raised if an exception
+            leaves the block.
         """
         if self.is_open:
             self.leave(kind is not None)
 
     cdef int leave(self, bint failed) except -1:
-        """End it: first whatever cannot fail."""
+        """End the step, beginning with what cannot fail."""
         cdef QueueState* state = self.queue.state
         cdef LaneOwner owner
         cdef LaneOwner refused = None
-        cdef LaneOwner own = self.own  # another thread may close the step while the GIL is away
+        cdef LaneOwner own = self.own  # another thread may close the step while the GIL is released
         cdef Guard guard
         joined, self.joined = self.joined, []
-        queues = [owner.queue for owner in joined]  # which then have none any more
+        queues = [owner.queue for owner in joined]  # a close by another thread would clear these
         self.is_open = False
         open_steps.remove(self)
         open_step_count.fetch_sub(1)
@@ -683,7 +675,7 @@ cdef class Step:
         self.queue._raise(status, what)
 
     def _join(self, Queue queue, Queue producer, epoch: int | None) -> None:
-        """Let a queue take part that waits for one that does, or for an event that was recorded there at this epoch."""
+        """Add a queue that waits for a queue of the step, or for an event recorded there at this epoch."""
         cdef LaneOwner owner
         if (
             not self.is_open or self.own is None or self.thread != PyThreadState_Get() or queue._step is not None
@@ -705,9 +697,9 @@ cdef class Step:
             queue._step = None
 
     def close(self) -> None:
-        """Give back what the step has recorded, once the device is done with it. Does not block.
+        """Release what the step has recorded, once the device is done with it. Does not block.
 
-        An open step is ended first. Closing twice is fine.
+        An open step is ended first. Closing twice is allowed.
         """
         if self.closed:
             return
