@@ -1,10 +1,9 @@
-"""The launch path, from Python arguments to the driver call, top to bottom. `pack_arguments` and what is not common are
-in the .pyx.
+"""The common launch, from Python arguments to the driver call, top to bottom, but for `pack_arguments`, in the .pyx.
 
 Grid, block and arguments are read before the lock is taken. Reading them may run Python code, which may close a Buffer
 that was checked, so the last check comes after all such code. Under the lock, the changed arguments are set, the driver
-is called, and the epoch advances. When nothing must be gathered and the driver cannot block, `launch_ready` does all
-that and keeps the GIL. It is inline, because function calls around it took a tenth of a launch. Any other launch is a
+is called, and the epoch advances. If nothing must be gathered and the driver cannot block, `launch_ready` does all that
+and keeps the GIL. It is inline, because function calls around it took a tenth of a launch. Any other launch is a
 `Command`, and keeps the GIL if it can. Once the plan exists, `launch_ready` allocates nothing and makes no event.
 """
 
@@ -26,7 +25,7 @@ from forebay.queues.kernels.kernel cimport MOST_PACKED, Kernel
 from forebay.sync.ordering cimport gathers_nothing, moment_of
 
 
-# PEP 590: an object that is called without a tuple made of its arguments first. Cython has no word for it.
+# PEP 590: an object is called without a tuple of its arguments. Cython has no syntax for it.
 cdef extern from "Python.h":
     ctypedef object (*vectorcallfunc)(object, PyObject* const*, size_t, PyObject*)
     Py_ssize_t PyVectorcall_NARGS(size_t)
@@ -39,10 +38,7 @@ cdef extern from "Python.h":
 
 
 cdef inline void enable_vectorcall(object probe, const vectorcallfunc* called):
-    """Have CPython call objects of the probe's type by what is in `called`, a member of the probe.
-
-    Patching the type is safe before its first use: when its module is imported.
-    """
+    """Make CPython call the probe's type by `called`, a member. Safe before the type's first use, on import."""
     cdef PyTypeObject* patched = <PyTypeObject*> Py_TYPE(probe)
     patched.tp_vectorcall_offset = <const char*> called - <const char*> <void*> probe
     patched.tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL
@@ -57,7 +53,7 @@ cdef enum:
 
 
 cdef enum:
-    # what is unusual about the arguments of a launch
+    # flags: what is unusual about the arguments of a launch
     RAN_PYTHON = 1  # an argument was converted by Python code, which may have closed a Buffer that was packed before
     HAS_BYTES = 2  # bytes by value
     HAS_ARRAYS = 4  # arrays of the host and memory of other packages, for which nothing is packed
@@ -65,7 +61,7 @@ cdef enum:
 
 
 cdef struct Views:
-    int unusual  # some of these, or 0
+    int unusual  # these flags, or 0
     int count  # how many of `views` are held; `release_views` releases them
     Py_buffer views[MOST_VIEWS]
 
@@ -74,17 +70,13 @@ cdef PyObject* the_null  # fb.NULL
 
 
 cdef inline bint has_geometry(Kernel kernel, object grid, object block):
-    """Return whether grid and block are the objects of the kernel's last launch: small ints and constant tuples mostly
-    are.
-    """
+    """Return whether grid and block are the last launch's objects, as small ints and constant tuples mostly are."""
     return grid is kernel.last_grid and block is kernel.last_block and grid is not None and block is not None
 
 
 cdef inline const Geometry* read_geometry(Kernel kernel, object grid, object block) except NULL:
-    """Return the geometry of a launch. `plain_extents` has made grid and block, so that what was checked before still
-    holds afterwards.
-
-    The result is valid only while the GIL is kept: a launch of the kernel from another thread may change it.
+    """Return the geometry of a launch. `plain_extents` has made grid and block, so earlier checks stay valid. The
+    result is valid while the GIL is kept: a launch of the kernel by another thread may change it.
     """
     if not has_geometry(kernel, grid, block):
         work_out_geometry(kernel, grid, block)
@@ -162,9 +154,7 @@ cdef inline Status submit_launch(
     QueueState* state, Plan* plan, const Geometry* geometry, const char* packed, const Clock* clock, Waits waits,
     uint32_t* failed_at
 ) noexcept nogil:
-    """Set the changed arguments and call the driver. The queue is locked, and its epoch has not advanced yet. The
-    launch is ordered after `clock`.
-    """
+    """Set changed arguments and call the driver, after `clock`. The queue is locked; its epoch has not advanced."""
     cdef Moment moment
     cdef Status status
     if plan.all_known and is_same_block(plan.values.data(), packed, plan.values.size()):
@@ -191,7 +181,7 @@ cdef inline void count_launch(QueueState* state, Plan* plan) noexcept nogil:
 cdef inline Status launch_ready(
     QueueState* state, uint64_t kernel_id, const Geometry* geometry, const char* packed, uint32_t* failed_at
 ) noexcept nogil:
-    """Submit a launch in the common case; NOT_NOW in any other case. The queue is locked."""
+    """Submit a launch in the common case; NOT_NOW in any other. The queue is locked."""
     cdef Plan* plan
     cdef Status status
     if not is_ready_to_launch(state):
@@ -219,7 +209,7 @@ cdef inline int launch(
         refuse_kernel(queue, kernel)
     if not has_geometry(kernel, grid, block):
         return launch_elsewhere(queue, state, kernel, grid, block, arguments, count)
-    pack_arguments(kernel, arguments, count, packed, &views)  # if it runs Python code, it says so
+    pack_arguments(kernel, arguments, count, packed, &views)  # `views.unusual` says whether it ran Python code
     if not views.unusual:
         if state.lock.try_lock():
             status = launch_ready(state, kernel.id, geometry, packed, &failed_at)
@@ -228,7 +218,7 @@ cdef inline int launch(
             if status == 0:
                 state.lock.unlock()
                 return 0
-            if offer_and_unlock(state, kernel, packed):  # alone, or a launch takes instructions more
+            if offer_and_unlock(state, kernel, packed):  # one call does both, to save instructions of a launch
                 return 0
     elif views.unusual == HAS_BYTES:
         status = launch_at_once(state, kernel, geometry, packed, True, NULL, &failed_at)
@@ -245,7 +235,7 @@ cdef class BoundLaunch:
     cdef Ref[QueueState] state
     cdef Plan* plan  # owned
     cdef Geometry geometry
-    cdef bint follows  # the kernel did when it was bound
+    cdef bint follows  # as the kernel did when it was bound
     cdef uint64_t closings  # the device's count when the arguments were last seen open
     cdef readonly object queue
     cdef readonly Kernel kernel
