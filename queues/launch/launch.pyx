@@ -108,7 +108,7 @@ cdef int refuse_kernel(object queue, Kernel kernel) except -1:
 
 cdef cppclass Launch(Command):
     uint64_t kernel_id
-    Plan* bound  # of a bound launch; NULL for any other, whose plan is looked for
+    Plan* bound  # of a bound launch; NULL for any other, whose plan is looked up
     Plan* plan
     const Geometry* geometry  # NULL: only the uploads before it
     char* packed
@@ -163,9 +163,7 @@ cdef Status launch_locked(
     QueueState* state, Kernel kernel, const Geometry* geometry, char* packed, bint spilled, const Versions* versions,
     uint32_t* failed_at
 ) noexcept:
-    """Submit a launch that has no wait to gather, when the driver cannot block; NOT_NOW or NO_PLAN in any other case.
-    STALE when `versions`, NULL for launches that need none, does not hold any more. The queue is locked.
-    """
+    """Submit a launch by `submit_ready`, or return NO_PLAN, or STALE if `versions` do not hold. The queue is locked."""
     cdef Launch launch
     init_launch(&launch, kernel.id, NULL, geometry, packed, spilled, kernel.follows, versions, failed_at)
     return submit_ready(state, &launch)
@@ -186,9 +184,7 @@ cdef int launch_uncommon(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
     char* packed, Views* views, const Versions* versions, BoundLaunch bound, Status status, uint32_t failed_at
 ) except -1:
-    """Launch in every other case: with waits to gather, without a plan yet, bound (else None), or after a failure.
-    Releases the views. Returns 1 when `versions` does not hold any more: then nothing was submitted.
-    """
+    """Submit any other launch or raise. Releases the views. Returns 1 if `versions` are stale: nothing is submitted."""
     cdef Announcement announced = None
     cdef Launch launch
     cdef Geometry geometry
@@ -209,7 +205,7 @@ cdef int launch_uncommon(
         if is_observed(state):
             announced = announce_launch(queue, kernel, arguments, packed, &geometry)
             unusual |= RAN_PYTHON
-        # The GIL may go from here on, and was given to other code where an argument was converted.
+        # The GIL may be released from here on, and other code has run if an argument was converted.
         _held = hold_arguments(kernel, arguments)
         if state.slow_path & BY_STEP and versions == NULL and unusual & ~RAN_PYTHON == 0:
             answer = ask_step(state, kernel, &geometry, packed)
@@ -247,7 +243,7 @@ cdef int launch_uncommon(
 cdef Status wait_for_creations(
     QueueState* state, const Parameter* parameter, size_t count, const char* packed
 ) noexcept nogil:
-    """Order the queue's next command after the creation of all memory that a launch is given. The memory is held."""
+    """Order the queue's next command after the creation of a launch's argument memory, which the caller pins."""
     cdef const Usage* usage
     cdef Status status = 0
     for _ in range(count):
@@ -260,7 +256,7 @@ cdef Status wait_for_creations(
 
 
 cdef list hold_arguments(Kernel kernel, PyObject* const* arguments):
-    """Return the memory of all Buffers, to be held until the launch is submitted."""
+    """Return the memory of all Buffers. The caller keeps it until the launch is submitted."""
     cdef list held = []
     cdef Py_ssize_t i
     for i in range(kernel.count):
@@ -288,7 +284,7 @@ cdef inline Status launch_gathered(QueueState* state, Launch* launch) noexcept n
 cdef int capture_launch(
     object queue, Kernel kernel, object grid, object block, PyObject* const* arguments, BoundLaunch bound
 ) except -1:
-    """Make the launch a node of a graph, because the queue is captured. Launch again if that has ended meanwhile."""
+    """Add a launch of a captured queue to its graph. If the capture has ended meanwhile, launch again."""
     cdef Py_ssize_t i
     capture = queue._capture
     if bound is not None:
@@ -331,7 +327,7 @@ cdef Plan* new_plan(
 
 
 cdef Plan* create_plan(const Driver* driver, Kernel kernel, Epochs* queue) except NULL:
-    """Make a plan with a kernel object of its own; `queue` is NULL for that of a graph or a step."""
+    """Make a plan with its own kernel object. `queue` is NULL for a graph or a step."""
     cdef uintptr_t handle
     check_memory()
     handle = kernel._create()
@@ -345,12 +341,12 @@ cdef int add_plan(object queue, QueueState* state, Kernel kernel) except -1:
     cdef Status refused
     cdef Guard guard
     queue._check_open()
-    collect_device(state.device)  # first drop the plans of kernels that are gone
+    collect_device(state.device)  # first discard the plans of closed kernels
     plan = create_plan(state.driver, kernel, state.epochs)
     with nogil:
         guard.take(state.lock)
         refused = refusal(state)
-        # `Kernel.follow_pointers` may have changed the id since, and then it needs another kernel object.
+        # `Kernel.follow_pointers` may have changed the id since. Then another kernel object is needed.
         if refused == 0 and plan.kernel_id == kernel.id and find_plan(state, plan.kernel_id) == NULL:
             state.plans.by_kernel[plan.kernel_id] = plan
             plan = NULL
@@ -375,15 +371,13 @@ cdef list list_of(PyObject* const* arguments, Py_ssize_t count):
 cdef Collecting ask_step(
     QueueState* state, Kernel kernel, const Geometry* geometry, const char* packed
 ) noexcept:
-    """Offer a launch to the open step, if there is one, and gather the waits that it owes before that. The memory of
-    its arguments is held, and their types are checked.
-    """
+    """Offer a launch to any open step, after the waits that it owes. Arguments are pinned, and types checked."""
     cdef OpenStep* step
     cdef Collecting answer
     cdef uint32_t failed_at
     cdef Status status = 0
     for _ in range(5):
-        step = state.step  # which may be left while the GIL is away
+        step = state.step  # it may be left while the GIL is released
         if step == NULL or kernel.follows:
             return NOT_COLLECTED
         answer = step.collect(state, False, <PyObject*> kernel, geometry, packed, &status, &failed_at)
@@ -394,14 +388,13 @@ cdef Collecting ask_step(
             if status == 0:
                 status = wait_for_creations(state, kernel.layout, kernel.count, packed)
         if status != 0:
-            return NOT_COLLECTED  # the launch will raise it
+            return NOT_COLLECTED  # the launch will raise the error
     return OUT_OF_TURN
 
 
 cdef bint offer_and_unlock(QueueState* state, Kernel kernel, const char* packed) noexcept:
-    """Offer the launch to the open step, if there is one, and unlock the queue. Return whether the step took it.
-
-    `launch_uncommon` offers it again if not, or raises what is wrong with its arguments.
+    """Offer the launch to any open step, unlock the queue, and return whether the step took it. If not,
+    `launch_uncommon` offers it again, or raises what is wrong with its arguments.
     """
     cdef OpenStep* step = state.step
     cdef uint32_t failed_at
@@ -418,9 +411,8 @@ cdef object waits_watcher = None
 
 
 def watch_waits(watcher: Callable[[Queue, Kernel, int], None] | None) -> None:
-    """Have ``watcher(queue, kernel, waits)`` called after each launch that the null queue's rules made wait.
-
-    None ends that. Bound launches and launches of graphs do not tell.
+    """Call ``watcher(queue, kernel, waits)`` after each launch with waits of the null queue's rules. None ends that.
+    Bound launches and launches of graphs are not reported.
     """
     global waits_watcher
     waits_watcher = watcher
@@ -480,9 +472,7 @@ cdef str way_out(object value):
 
 
 cdef int work_out_geometry(Kernel kernel, object grid, object block) except -1:
-    """Convert groups and work-items per group, as in HIP, to the drivers' geometry, and keep it in the kernel. It runs
-    no Python code, not even the garbage collector's: only `plain_extents` does.
-    """
+    """Set the geometry from groups and work-items per group, as in HIP. Runs no Python code or garbage collection."""
     cdef Geometry geometry
     cdef size_t groups[3]
     cdef size_t shape[3]
@@ -586,7 +576,7 @@ cdef class Null:
     """A null pointer, for a pointer parameter: ``fb.NULL``, of which there is one.
 
     A kernel that reads or writes through it may end the process. So it is never passed by accident: a launch refuses
-    None, which is what a function without a ``return`` gives.
+    None, which a function without a ``return`` returns.
     """
 
     def __init__(self, *args: Never, **kwargs: Never) -> None:
@@ -596,7 +586,7 @@ cdef class Null:
         return False
 
     def __reduce__(self) -> str:
-        return "null"  # the same one again, also in another process
+        return "null"  # the same object, also in another process
 
     def __repr__(self) -> str:
         return "forebay.NULL"
@@ -624,15 +614,13 @@ cdef object argument_error(Kernel kernel, Py_ssize_t index, str problem, object 
 
 
 cdef uint64_t kind_of(object value):
-    """Return the part of `Memory.kind` that tells the elements of an array; 0 for other bytes."""
+    """Return the part of `Memory.kind` for the elements of an array; 0 for other bytes."""
     return <uint64_t> element_code(value.dtype) << ELEMENT_AT if isinstance(value, np.ndarray) else 0
 
 
 cdef int check_elements(Kernel kernel, const char* packed) except -1:
-    """Refuse memory whose elements are not of the type that its parameter points to.
-
-    A launch that changes nothing needs no such check, and the common launch leaves it to `set_changed_arguments`. All
-    others call this before they submit anything.
+    """Refuse memory whose elements are not of the type that its parameter points to. All launches call this before they
+    submit anything, but for the common one: there `set_changed_arguments` checks what has changed.
     """
     cdef uint32_t i = 0
     cdef uint64_t given
@@ -662,7 +650,7 @@ cdef uint64_t integer_value(Kernel kernel, Py_ssize_t i, object value) except? 0
 
 
 cdef str value_of(object value):
-    """Return the way out for who gives memory instead of the number in it."""
+    """Return what to write instead of memory where a number is needed, for the end of a message."""
     if isinstance(value, (Buffer, StridedView)):
         return ": x.item() is what one element holds"
     return ""
@@ -685,7 +673,7 @@ cdef object whole_value(Kernel kernel, Py_ssize_t i, object value):
 cdef double real_value(Kernel kernel, Py_ssize_t i, object value) except? -1.0:
     if PyFloat_CheckExact(value):
         return PyFloat_AS_DOUBLE(value)
-    # of a complex number `float` would drop a part, or raise: NumPy's only warns, in a process that may hide it
+    # `float` of a complex number raises, or discards a part: NumPy only warns then, and the process may hide warnings
     if type(value) not in numbers and (
         isinstance(value, (Buffer, str, bytes, complex)) or "complex" in str(getattr(value, "dtype", ""))
         or not hasattr(value, "__float__")
@@ -707,10 +695,9 @@ cdef class ByValue:
     """An argument for a pointer parameter whose bytes are passed by value: ``fb.by_value(array)``.
 
     The kernel gets a pointer to a copy of the bytes on the device. The copy is updated before the kernel runs; if the
-    pointer is const, only when the bytes have changed since the last launch of this kernel on this queue. Anything the
-    kernel writes there is lost. The launch takes the bytes as they are when it is called; they may be changed as soon
-    as it returns. The ByValue may be used again. ``bytes``, NumPy structured scalars and ctypes structures do not need
-    to be wrapped.
+    pointer is const, only if the bytes have changed since the last launch of this kernel on this queue. What the kernel
+    writes there is lost. A launch reads the bytes when it is called, and they may be changed as soon as it returns. The
+    ByValue may be used again. ``bytes``, NumPy structured scalars and ctypes structures need not be wrapped.
 
     Parameters
     ----------
@@ -718,7 +705,7 @@ cdef class ByValue:
         An array of numbers goes where a Buffer of its dtype would.
     """
 
-    cdef Py_buffer view  # held for the life of this object, so that the memory is neither moved nor resized
+    cdef Py_buffer view  # kept for the life of this object, so that the memory is neither moved nor resized
     cdef uint64_t kind  # of its elements, as in Memory
     cdef uint64_t stamp  # as in PackedBytes
     cdef readonly object value
@@ -824,10 +811,7 @@ cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPoi
 
 
 cdef int pack_bytes(Kernel kernel, Py_ssize_t i, object value, char* slot) except -1:
-    """Pack a vector, half or struct: the right number of bytes of anything with a buffer, or numbers for a vector.
-
-    A ctypes.Structure is bytes for a vector, too: `hip.float4`.
-    """
+    """Pack a vector, half or struct: its bytes (also a ctypes.Structure: `hip.float4`), or a vector's numbers."""
     cdef Parameter* parameter = &kernel.layout[i]
     cdef Py_buffer view
     dtype = kernel.parameters[i].dtype
@@ -875,7 +859,7 @@ cdef int pack_local(Kernel kernel, Py_ssize_t i, object value, char* slot) excep
 cdef int pack_special_pointer(
     Kernel kernel, Py_ssize_t i, PyObject* value, PackedPointer* slot, Views* views
 ) except -1:
-    """Pack what a pointer takes beside an open Buffer. A structure of NumPy's, like bytes, is the caller's to keep."""
+    """Pack what a pointer takes besides an open Buffer. The caller keeps a NumPy structure or bytes alive."""
     cdef void* data
     cdef Py_ssize_t nbytes = 0
     if Py_IS_TYPE(value, <PyTypeObject*> ByValue):
@@ -908,9 +892,8 @@ cdef int refuse_count(Kernel kernel, PyObject* const* arguments, Py_ssize_t coun
 cdef int pack_arguments(
     Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed, Views* views
 ) except -1:
-    """Check the arguments and put their bytes into their slots. Unused bytes are zero. The driver sees nothing yet.
-
-    The usual kinds are read here, and borrowed: the caller keeps them. The rest, and errors, are left to `pack_other`.
+    """Check the arguments and pack their bytes into their slots, without the driver. Unused bytes are zero. The usual
+    kinds are read here, and borrowed from the caller. Other kinds, and errors, are left to `pack_other`.
     """
     cdef Py_ssize_t i
     cdef const Parameter* layout = kernel.layout
@@ -958,7 +941,7 @@ cdef int pack_other(Kernel kernel, Py_ssize_t i, object value, char* slot, Views
     cdef char code = parameter.code
     cdef double real
     if type(value) not in numbers or not (parameter.mask or code == c"f" or code == c"d"):
-        views.unusual |= RAN_PYTHON  # any code, or the collector: it may have closed a Buffer that is packed already
+        views.unusual |= RAN_PYTHON  # any code, or the garbage collector, may have closed a packed Buffer
     try:
         if code == 0:
             pack_other_pointer(kernel, i, value, <PackedPointer*> slot, views)
@@ -984,16 +967,15 @@ cdef int pack_other(Kernel kernel, Py_ssize_t i, object value, char* slot, Views
 
 # -- a plan's spill buffers, and the uploads to them
 #
-# Bytes that the kernel only reads are uploaded when they differ from those of its last launch. They are compared,
-# unless they are the same `bytes` in one ByValue, which cannot change. Bytes that it may write to are uploaded for
-# each launch.
+# Bytes that the kernel only reads are uploaded if they differ from those of its last launch. They are compared, unless
+# they are the same `bytes` in one ByValue, which cannot change. Bytes that it may write to are uploaded each time.
 #
 # A buffer belongs to one parameter of one plan, so only launches of one kernel on one queue use it, and these run in
 # order. A command before the launch therefore writes it in place, even if earlier launches have not read it yet. The
 # other hazards of shared argument buffers (two queues, two threads, a graph) cannot occur.
 
 
-# Each upload has a slot of its own, because earlier ones may not have been read yet. A piece of memory has several.
+# Each upload has its own slot of staging memory, because earlier ones may not have been read yet.
 cdef enum:
     SLOTS = 16
     ALIGNMENT = 64
@@ -1010,7 +992,7 @@ cdef inline PackedBytes* spilled_at(const Parameter* parameter, const char* pack
 cdef inline bint is_uploaded(
     const Parameter* parameter, const Spill* spill, const PackedBytes* given
 ) noexcept nogil:
-    """Return whether the kernel finds these bytes without an upload. Where it may write to them, it has: then never."""
+    """Return whether the buffer has these bytes already. If the kernel may write to it, it counts as changed."""
     return (
         not parameter.writes and spill.known and spill.nbytes == given.nbytes
         and (given.stamp != 0 and given.stamp == spill.stamp or memcmp(spill.last, given.data, spill.nbytes) == 0)
@@ -1018,7 +1000,7 @@ cdef inline bint is_uploaded(
 
 
 cdef list spilled_bytes(Kernel kernel, char* packed):
-    """Copy the bytes by value, and let the packed arguments have the copies. Return (index of the parameter, bytes)."""
+    """Copy the bytes by value, and point the packed arguments there. Return (index of the parameter, bytes)."""
     cdef PackedBytes* given
     cdef Py_ssize_t i
     cdef list found = []
@@ -1034,7 +1016,7 @@ cdef list spilled_bytes(Kernel kernel, char* packed):
 
 
 cdef void use_spills(Plan* plan, char* packed) noexcept nogil:
-    """Replace the addresses of the bytes by those of the buffers to which the bytes were uploaded."""
+    """Replace the addresses of the bytes by those of the buffers that they were uploaded to."""
     cdef const Parameter* parameter = plan.parameters.data()
     cdef const Spill* spill = plan.spills.data()
     cdef PackedBytes* slot
@@ -1047,7 +1029,7 @@ cdef void use_spills(Plan* plan, char* packed) noexcept nogil:
 
 
 cdef bint has_staging(QueueState* state, Spill* spill, size_t nbytes) noexcept nogil:
-    """Return whether the first piece of staging memory has room, or the device is known to have read all of it."""
+    """Return whether the first piece of staging memory has space, or the device is known to have read all of it."""
     cdef Staging* piece
     if spill.staging.empty():
         return False
@@ -1063,11 +1045,10 @@ cdef inline bint is_staged(const Launch* launch, const Spill* spill, const Packe
 
 
 cdef Status choose_uploads(QueueState* state, Launch* launch, const Clock* clock, bint* any_chosen) noexcept nogil:
-    """Mark the spill buffers that do not hold the given bytes. NO_ROOM when one is too small or in use. NOT_CREATED
-    when the launch must wait, for the next launch may overwrite what is uploaded before that.
-
-    This is decided once, because another thread may change the bytes meanwhile. Then it is unspecified which of them
-    the kernel sees, but the upload still fits, and the uploaded bytes are the ones remembered.
+    """Clear `known` of the spill buffers to upload to. NO_ROOM: one is too small or in use. NOT_CREATED: the launch
+    must wait first, because the next launch may overwrite what is uploaded before the wait. This is decided once: if
+    another thread changes the bytes meanwhile, it is unspecified which of them the kernel sees, but the upload still
+    fits, and the next launch is compared with the uploaded bytes.
     """
     cdef Plan* plan = launch.plan
     cdef const char* packed = launch.packed
@@ -1108,11 +1089,9 @@ cdef Status choose_uploads(QueueState* state, Launch* launch, const Clock* clock
 
 
 cdef Status upload_spills(QueueState* state, Launch* launch, const Clock* clock, Waits waits) noexcept nogil:
-    """Upload the given bytes to the plan's buffers. Each upload is counted; the first carries the waits.
-
-    Returns NO_ROOM, before anything is submitted, when a buffer or the staging memory is too small or still in use, and
-    WRONG_TYPE when memory has other elements than its parameter points to: no check need have come before. The queue is
-    locked.
+    """Upload the given bytes to the plan's buffers. Each upload is counted; the first carries the waits. Before that,
+    returns a failure of `choose_uploads`, or WRONG_TYPE if memory has other elements than its parameter points to,
+    which the caller need not have checked. The queue is locked.
     """
     cdef Plan* plan = launch.plan
     cdef PackedBytes* given
@@ -1147,7 +1126,7 @@ cdef Status upload_spills(QueueState* state, Launch* launch, const Clock* clock,
             return status
         commit(state, launch)
         waits = no_waits()
-        plan.epoch = submitted_epoch(state.epochs)  # the launch may never come
+        plan.epoch = submitted_epoch(state.epochs)  # the launch itself may fail
         state.counts.arg_bytes_set += given.nbytes
         if is_again:
             spill.known = True
@@ -1167,7 +1146,7 @@ cdef Status upload_spills(QueueState* state, Launch* launch, const Clock* clock,
 
 
 cdef size_t piece_size(const Spill* spill, size_t nbytes) noexcept nogil:
-    """Return how much staging memory to make at once. It doubles while the device does not keep up."""
+    """Return the size of the next piece of staging memory. It doubles while the device does not keep up."""
     cdef size_t size = max(<size_t> SMALLEST_PIECE, SLOTS * nbytes)
     if not spill.staging.empty():
         size = max(size, 2 * spill.staging.back().capacity)
@@ -1175,7 +1154,7 @@ cdef size_t piece_size(const Spill* spill, size_t nbytes) noexcept nogil:
 
 
 cdef Spill* find_spill(QueueState* state, const Launch* launch, size_t index) noexcept nogil:
-    """Return what a parameter of the launch has of its plan. NULL when the plan has gone. The queue is locked."""
+    """Return the Spill of a parameter of the launch, or NULL if the plan is gone. The queue is locked."""
     cdef Plan* plan = launch.bound if launch.bound != NULL else find_plan(state, launch.kernel_id)
     if plan == NULL:
         return NULL
@@ -1184,9 +1163,8 @@ cdef Spill* find_spill(QueueState* state, const Launch* launch, size_t index) no
 
 
 cdef int make_room_for(object queue, Launch* launch, const Parameter* parameter, size_t index) except -1:
-    """Make the buffer and the staging memory that the upload of an argument needs. Without memory nothing has changed.
-
-    A replaced buffer is given back when the launches that read it are done.
+    """Allocate the buffer and staging memory for the upload of an argument. If that fails, nothing has changed. A
+    replaced buffer is released once the launches that read it are done.
     """
     cdef QueueState* state = (<AnyQueue> queue).state
     cdef const PackedBytes* given = spilled_at(parameter, launch.packed)
@@ -1206,7 +1184,7 @@ cdef int make_room_for(object queue, Launch* launch, const Parameter* parameter,
         if spill != NULL and not spill.staging.empty() and not has_staging(state, spill, nbytes):
             uploaded = spill.staging.front().epoch
         guard.leave()
-        reach_point(state.device, state.epochs, uploaded)  # or it would not be known that the piece is free
+        reach_point(state.device, state.epochs, uploaded)  # else it stays unknown that the piece is free
         guard.take(state.lock)
         spill = find_spill(state, launch, index)
         if spill != NULL and not is_uploaded(parameter, spill, given):
@@ -1232,7 +1210,7 @@ cdef int make_room_for(object queue, Launch* launch, const Parameter* parameter,
             buffer = NULL
         if spill != NULL and piece.array != NULL:
             while not spill.staging.empty() and spill.staging.front().capacity < nbytes:
-                # What is too small would be met again, and new memory made each time
+                # a piece that is too small would come round again, and more would be allocated each time
                 dropped.push_back(spill.staging.front().array)
                 spill.staging.pop_front()
                 spill.known = False  # the bytes to compare with may have been there
@@ -1250,7 +1228,6 @@ cdef int make_room_for(object queue, Launch* launch, const Parameter* parameter,
 
 
 cdef int make_room(object queue, Kernel kernel, Launch* launch) except -1:
-    """Make the memory that the uploads before a launch need, with the GIL, and put it in place without."""
     cdef Py_ssize_t i
     for i in range(kernel.count):
         if spilled_at(&kernel.layout[i], launch.packed) != NULL:
@@ -1262,10 +1239,8 @@ cdef int make_room(object queue, Kernel kernel, Launch* launch) except -1:
 
 
 def launch_with_arrays(queue: Queue, kernel: Kernel, grid: Any, block: Any, arguments: list[Any]) -> None:
-    """Launch with arrays, and copy them on `queue`.
-
-    Blocks until the results are there, if any array is written to. In a capture it does not block: launch and copies
-    become part of the graph, with their own memory.
+    """Launch with arrays, and copy them on `queue`. Blocks until the results are there, if any array is written to. A
+    captured launch does not block: launch and copies become part of the graph, with their own memory.
     """
     captured = queue.capturing
     places = [i for i, each in enumerate(kernel.parameters) if each.name not in kernel.scratch_names]
@@ -1312,7 +1287,7 @@ def launch_with_arrays(queue: Queue, kernel: Kernel, grid: Any, block: Any, argu
 
 
 def _taken_over(kernel: Kernel, queue: Queue, i: int, value: Any) -> Any:
-    """Return a Buffer over what another package or another device owns, and everything else as it is."""
+    """Return a Buffer over memory of another package or device. Other values are returned unchanged."""
     if isinstance(value, Buffer):
         return queue.device._over_peer(value) if value.device.driver in queue.device._peers else value
     if isinstance(value, np.ndarray) or not is_foreign(value, queue.device.driver):
@@ -1379,7 +1354,7 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
         status = wait_for_creations(state, kernel.layout, kernel.count, packed)
     bound.vectorcall = <vectorcallfunc> call_bound
     if kernel.follows or not bound.packed.empty() or status == QUEUE_CAPTURED or status == NULL_FORBIDDEN:
-        bound.vectorcall = <vectorcallfunc> call_uncommon  # a refused wait: then each call waits, if it must
+        bound.vectorcall = <vectorcallfunc> call_uncommon  # after a refused wait, each call waits if it must
     if status == QUEUE_CAPTURED or status == NULL_FORBIDDEN:
         status = 0
     if bound.by_value and status == 0:
@@ -1403,7 +1378,7 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
 
 
 cdef int launch_bound(BoundLaunch bound, Status status) except -1:
-    """Make a bound launch that is not the common case, or raise why it has failed."""
+    """Submit an uncommon bound launch, or raise why it failed."""
     cdef char* packed = bound.plan.values.data()
     cdef Views views
     views.count = views.unusual = 0
@@ -1439,7 +1414,7 @@ cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t fla
 
 
 cdef object call_uncommon(BoundLaunch bound, PyObject* const* arguments, size_t flags, PyObject* keywords):
-    """Call a bound launch whose kernel follows pointers, or may write to bytes by value, which are uploaded before."""
+    """Call a bound launch with indirect access, or one that may write to bytes by value and uploads them each time."""
     if PyVectorcall_NARGS(flags) or keywords != NULL:
         raise ArgumentTypeError("a bound launch takes no arguments: they were bound")
     launch_bound(bound, NOT_NOW)
@@ -1451,8 +1426,8 @@ cdef class BoundLaunch:
     """A launch with its queue, geometry and arguments checked and packed once; calling it only makes the driver call.
 
     `Kernel.bind` makes it. A call still takes the queue's lock, obeys the null-queue rules and counts as a command. Any
-    thread may call it. It keeps its queue, kernel and buffers alive. Bytes by value are those of when it was bound; a
-    call uploads them again where the pointer is not const.
+    thread may call it. It keeps its queue, kernel and buffers alive. Bytes by value are copied when it is bound; a call
+    uploads them again if the pointer is not const.
 
     Attributes
     ----------
@@ -1466,7 +1441,7 @@ cdef class BoundLaunch:
     ClosedError
         On a call after its queue or one of its buffers was closed.
     DriverError
-        When the driver refuses the launch; nothing was submitted then.
+        If the driver refuses the launch; nothing was submitted then.
     """
 
     queue: Queue
@@ -1483,7 +1458,7 @@ cdef class BoundLaunch:
         self.vectorcall(self, NULL, 0, NULL)
 
     cdef int check_arguments(self) except -1:
-        """Check that the buffers are still open, if any was closed since the last look. Then no Python code runs."""
+        """Raise ClosedError if a buffer was closed. Runs no Python code otherwise."""
         cdef uint64_t closings = self.state.get().device.resident.closings.load()
         if closings != self.closings:
             hold_arguments(self.kernel, (<PyTupleObject*> self.arguments).ob_item)
@@ -1502,8 +1477,8 @@ probe = None
 # -- scratch whose sizes are computed from arguments, or measured in buffers
 #
 # A plan remembers its scratch and the buffers that determined the sizes: which part of which allocation, at which
-# generation. A launch with the same buffers, to which nothing may have written since, uses the scratch as it is. That
-# costs a sum over the plans that have the buffer. Otherwise the sizes are computed again.
+# generation. If a launch has the same buffers, and nothing may have written to them since, it uses the same scratch.
+# That check costs a sum over the plans that have the buffer. Otherwise the sizes are computed again.
 
 
 cdef enum:
@@ -1521,14 +1496,12 @@ cdef struct Known:
 
 @cython.no_gc_clear
 cdef class Snapshot:
-    """The scratch of a plan, and the values from which its sizes were computed. Immutable once a plan has it, so a
-    launch may go on using it while another launch replaces it.
-    """
+    """A plan's scratch and the inputs of its sizes. Immutable then: a launch may use it while another replaces it."""
 
     cdef Ref[DeviceState] state
     cdef tuple declared  # the kernel's scratch declarations at that time
     cdef vector[Known] known
-    cdef Versions versions  # the writes to the buffers among them
+    cdef Versions versions  # of the buffers among them
     cdef vector[char] packed
     cdef vector[PackedPointer] scratch  # by position in `declared`
     cdef vector[size_t] sizes
@@ -1537,7 +1510,7 @@ cdef class Snapshot:
 
 
 cdef bint holds(Snapshot snapshot, Kernel kernel, PyObject* const* arguments, const char* packed):
-    """Return whether the sizes would come out the same. The arguments are already checked."""
+    """Return whether the sizes would be the same. The arguments are already checked."""
     cdef const Parameter* parameter
     cdef Buffer buffer
     if snapshot.declared is not kernel.scratch_sizes:
@@ -1562,7 +1535,7 @@ cdef bint lock_queue(QueueState* state, Guard& guard) except -1:
     cdef bint others_ran = False
     while not guard.try_take(state.lock):
         others_ran = True
-        with nogil:  # unlock before taking the GIL again: waiting for it with the lock held would block everybody
+        with nogil:  # unlock before taking the GIL: waiting for it under the lock would block other threads
             guard.take(state.lock)
             guard.leave()
     return others_ran
@@ -1632,7 +1605,7 @@ cdef int launch_with_scratch(
                     queue._check_open()
                     snapshot = take_snapshot(queue, state, kernel, all_arguments, packed, snapshot)
                     keep_snapshot(queue, state, kernel, snapshot)
-                    views.unusual |= RAN_PYTHON  # and other threads ran, while it was measured
+                    views.unusual |= RAN_PYTHON  # other threads ran while it was measured
                 for i in range(<Py_ssize_t> snapshot.scratch.size()):
                     parameter = &kernel.layout[<Py_ssize_t> snapshot.declared[i][0]]
                     (<PackedPointer*> (packed + parameter.offset))[0] = snapshot.scratch[i]
@@ -1693,7 +1666,7 @@ cdef Snapshot take_snapshot(
 
 
 cdef tuple read_leaves(Kernel kernel, tuple declared, PyObject* const* arguments):
-    """Return what the sizes are computed from: the values of scalar arguments, and buffers, by leaf."""
+    """Return the inputs of the sizes: the values of scalar arguments, and the buffers, by leaf."""
     cdef dict scalars = {}, buffers = {}
     cdef Py_ssize_t index
     for leaf in sorted({leaf for _, size in declared for leaf in size.leaves()}, key=repr):
@@ -1731,9 +1704,8 @@ def sizes_of(Kernel kernel, tuple declared, dict known) -> list[int]:
 
 
 cdef list reductions_of(object queue, QueueState* state, list buffers):
-    """Return (minimum, maximum, sum) of each buffer. Unknown ones are computed on `queue`, with one host synchronize.
-
-    If `queue` is None, the result is None when one is unknown.
+    """Return (minimum, maximum, sum) of each buffer. Unknown ones are measured on `queue`, with one host synchronize.
+    If `queue` is None and one is unknown, returns None.
     """
     cdef Allocation allocation
     cdef Buffer buffer
@@ -1767,7 +1739,7 @@ cdef list reductions_of(object queue, QueueState* state, list buffers):
         for (key, (buffer, values)), result in zip(stale.items(), results, strict=True):
             found[key] = result
             allocation = buffer.allocation
-            if values is not None:  # what is known of earlier values is dropped, and all when it becomes much
+            if values is not None:  # discard the results of earlier values, and all when there are MANY
                 if allocation.reductions is None or allocation.reductions_at != values or (
                         len(allocation.reductions) >= MANY):
                     allocation.reductions, allocation.reductions_at = {}, values
@@ -1776,10 +1748,9 @@ cdef list reductions_of(object queue, QueueState* state, list buffers):
 
 
 cdef int allocate_scratch(object queue, Kernel kernel, Snapshot snapshot, Snapshot last) except -1:
-    """Allocate the scratch. That of the last snapshot is used again where it is large enough, and not far too large.
-
-    It is free in the order of the queue when no snapshot has it any more, so a smaller one costs little. On a debugging
-    device only if the size is the same: another thread may be about to check the guard behind it.
+    """Allocate the scratch. That of the last snapshot is reused if it is large enough, and not far too large: unused
+    scratch is freed in the order of the queue, so a smaller one costs little. On a debugging device its size must be
+    the same, because another thread may be about to check the guard behind it.
     """
     cdef OwnedMemory memory
     cdef size_t i, nbytes
@@ -1805,9 +1776,8 @@ cdef int allocate_scratch(object queue, Kernel kernel, Snapshot snapshot, Snapsh
 
 
 cdef int warn_of_grid(Kernel kernel, const Geometry* geometry, PyObject* const* arguments) except -1:
-    """Warn of work-items a block or more beyond every Buffer: a grid that was given in work-items ends a process.
-
-    Never refused, because a block may work on each element. Told once for each number of work-items.
+    """Warn of work-items a block or more beyond every Buffer: a grid that counts work-items may end the process. It is
+    no error, because a block may work on each element. Warns once for each number of work-items.
     """
     cdef uint64_t items = 1, block = 1, most = 0
     cdef uint64_t itemsize
@@ -1862,7 +1832,7 @@ cdef list guard_memory(
             new_guard(queue.device, kernel, memory, declared, nbytes)
             for memory, declared, nbytes in zip(snapshot.memory, snapshot.declared, snapshot.sizes, strict=True)]
         fill_guards(queue, guards)
-    # A check waits for the launch: for ever, if that waits for a gate or a host function that this thread is to end.
+    # A check waits for the launch. If that waits for a gate or host function that this thread is to end, it hangs.
     if on_host_thread():
         return guards
     if closed_gates(kernel.state) != 0:
@@ -1877,7 +1847,7 @@ cdef list guard_memory(
         memory = allocation.memory
         if not allocation.guarded or memory is None or any([memory is known for _, known, _ in guards]):
             continue
-        # An allocation of its own, because a fill of the guard is no write to the buffer. It is a use of its memory.
+        # Its own allocation, because a fill of the guard does not write to the buffer, but uses its memory.
         own = new_allocation(argument.device, own_memory(kernel.state, memory.native, False))
         own.memory.freed = True
         guard = new_buffer(own, allocation.guard_at, (GUARD,), np.dtype(np.uint8))
@@ -1888,13 +1858,12 @@ cdef list guard_memory(
 
 
 def new_guard(device: Device, Kernel kernel, OwnedMemory memory, tuple declared, size_t nbytes) -> tuple:
-    """Return a guard of scratch of this size: its bytes, the memory, and what makes the error."""
+    """Return a guard behind scratch of this size: its bytes, the memory, and a function that makes the error."""
     guard = new_buffer(new_allocation(device, memory), nbytes, (GUARD,), np.dtype(np.uint8))
     return guard, memory, partial(overflow, kernel, declared, nbytes)
 
 
 def fill_guards(queue: Queue, list guards) -> None:
-    """Fill the guards on the queue."""
     refuse_on_host_thread("A launch of a debugging device")
     for guard, _, _ in guards:
         queue.fill(guard, GUARD_BYTE)
