@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Result(NotOnHost):
     """The result of a launch, on its way to the host; made by ``queue.launch(…, result=dtype)``.
 
-    Dropping it unread costs no synchronize.
+    Discarding it unread takes no host synchronize.
     """
 
     def __init__(self, event: Event | None = None, staged: Any = None, dtype: Any = None) -> None:
@@ -43,14 +43,14 @@ class Result(NotOnHost):
         return self._event.query()
 
     def get(self) -> Any:
-        """The value: a NumPy scalar, or an array when the dtype has a shape.
+        """Return the value: a NumPy scalar, or an array if the dtype has a shape.
 
-        Blocks until the value is here. Takes one host synchronize, or none when it is known to be here.
+        Blocks until the value is on the host. Takes one host synchronize, or none if the value is known to be there.
 
         Raises
         ------
         DriverError
-            When an earlier command failed.
+            If an earlier command failed.
         """
         self._event.wait()
         base, shape = self.dtype.base, self.dtype.shape
@@ -58,7 +58,7 @@ class Result(NotOnHost):
         return value.reshape(shape).copy() if shape else value[0]
 
     def __await__(self) -> Generator[Any, None, Any]:
-        """Wait in an event loop of asyncio, and return the value: ``value = await result``. No thread waits."""
+        """Wait in an asyncio event loop, and return the value: ``value = await result``. No thread waits."""
         yield from self._event.__await__()
         return self.get()
 
@@ -77,9 +77,7 @@ class ConfiguredLaunch(Protocol):
 
 
 def results(*futures: Result) -> list[Any]:
-    """Return the values of several results, `futures`, with one host synchronize a device.
-
-    Blocks until the last one is here.
+    """Return the values of `futures`, with one host synchronize for each device. Blocks until all are on the host.
 
     Raises
     ------
@@ -121,16 +119,16 @@ def launch_for_result(queue: Queue, kernel: Kernel, grid: Any, block: Any, argum
     return Result(event, staged, dtype)
 
 
-# -- minimum, maximum and sum of integer buffers. The device computes them, and they are remembered with the memory
+# -- minimum, maximum and sum of integer buffers, computed on the device and cached with the allocation
 
 
 TYPES = {"i1": "char", "u1": "uchar", "i2": "short", "u2": "ushort", "i4": "int", "u4": "uint", "i8": "long",
          "u8": "ulong"}  # fmt: skip
 BLOCK = 64
 MOST_GROUPS = 64
-PER_THREAD = 64  # elements, before it takes another group
+PER_THREAD = 64  # elements, before another group is added
 
-# Each group leaves (minimum, maximum, sum) of its share; the host combines those of the groups.
+# Each group stores (minimum, maximum, sum) of its share; the host combines them.
 SOURCE = """
 kernel void reduce_TYPE(global const TYPE *values, const ulong count, global WIDE *partial,
     const ulong at)
