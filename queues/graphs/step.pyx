@@ -434,7 +434,7 @@ cdef void drop_plans(Lane* lane) noexcept nogil:
 
 
 cdef void leave_lane(LaneOwner owner, bint failed, uint64_t steps=0) noexcept:
-    """Submit what was collected, and stop collecting. A step that has `failed` keeps its record. Counts `steps`."""
+    """Submit what was collected, and stop collecting. A failed step keeps a complete record. Counts `steps`."""
     cdef QueueState* queue = owner.state
     cdef Lane* lane = owner.lane
     cdef bint differs
