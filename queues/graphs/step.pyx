@@ -697,9 +697,9 @@ cdef class Step:
             queue._step = None
 
     def close(self) -> None:
-        """Release what the step has recorded, once the device is done with it. Does not block.
+        """Release what the step has recorded, once the device is done with it. Does not block for that.
 
-        An open step is ended first. Closing twice is allowed.
+        An open step is ended first, as at the end of its block. Closing twice is allowed.
         """
         if self.closed:
             return
