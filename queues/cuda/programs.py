@@ -202,10 +202,10 @@ def compile_opencl(info: DeviceInfo, source: str, options: tuple[str, ...]) -> E
         program, reports = compiler.compile(source)
         said = compiler.log_of(program).strip("\0 \n")
         binaries: Any = program.get_info(cl.program_info.BINARIES)  # one per device; there is one device
-        if reports:
-            declared = {name: declared_by(cl.Kernel(program, name), name) for name in names_in(program)}
-        else:
-            with contextlib.suppress(NotSupportedError):  # PTX tells what it can
+        with contextlib.suppress(NotSupportedError):  # PTX tells what it can
+            if reports:
+                declared = {name: declared_by(cl.Kernel(program, name), name) for name in names_in(program)}
+            else:
                 declared = compiler.declared_elsewhere(program, source)
     except cl.Error as error:
         raise DriverError(f"{error.routine} failed with {error.code}", call=error.routine, code=error.code) from None

@@ -268,6 +268,14 @@ def make_bound(BoundLaunch bound) -> KernelWork:
     return work
 
 
+cdef bint are_plain(tuple given):
+    """Return whether reading these arguments of a kernel runs no other code."""
+    for each in given:
+        if type(each) is not Buffer and type(each) is not int and type(each) is not float:
+            return False
+    return True
+
+
 cdef bint has_same_buffers(tuple given, tuple before):
     cdef PyObject** items = (<PyTupleObject*> given).ob_item
     cdef PyObject** others = (<PyTupleObject*> before).ob_item
@@ -1534,6 +1542,7 @@ cdef Status choose_copies(Prepared prepared) noexcept nogil:
         if status == 0 and step.copy == NULL:  # nor recorded
             del step.run
             step.run = NULL
+            prepared.alone = False
         prepared.one_by_one |= status == NOT_NOW
         if status != 0 and status != NOT_NOW:
             return status
@@ -2127,8 +2136,9 @@ cdef class ExecutableGraph:
         cdef Kernel kernel
         cdef Views views
         cdef char packed[MOST_PACKED]
+        cdef Geometry geometry
         cdef bint replaced
-        if type(launched) is not Kernel:
+        if type(launched) is not Kernel or not are_plain(given):  # else reading them may run code, and it is done once
             return False
         kernel = launched
         if (
@@ -2140,6 +2150,7 @@ cdef class ExecutableGraph:
         if views.unusual:
             release_views(&views)
             return False
+        geometry = kernel.geometry  # another launch may change it, as soon as other code can run
         work = self.works[at]
         arguments = work.arguments
         replaced = work.kernel is not kernel or not has_same_buffers(given, arguments)
@@ -2151,11 +2162,11 @@ cdef class ExecutableGraph:
             prepared is None or prepared.version != self.version or prepared.users or prepared.lifetimes is not None
             or self.works[at] is not work or work.kernel is not kernel or not is_changeable(work)
             or Py_REFCNT(<PyObject*> work) != 2 + (prepared.works[at] is work)  # other code has it too
-            or not change_launch(prepared, at, kernel, packed, &kernel.geometry, replaced)
+            or not change_launch(prepared, at, kernel, packed, &geometry, replaced)
         ):
             return False
         memcpy(PyBytes_AS_STRING(work.packed), packed, kernel.packed_size)
-        work.command.geometry = kernel.geometry
+        work.command.geometry = geometry
         work.arguments = given  # the old ones are released last, when any code may run
         if replaced:
             work.buffers, work.writes = others
@@ -2199,11 +2210,11 @@ cdef class ExecutableGraph:
         """Return the index of a node of this kind, or raise InvalidArgumentError."""
         cdef Py_ssize_t at = self.next_place
         if at >= len(self.ordered) or self.ordered[at] is not node:
-            self._check_open()
             try:
                 at = self.places.get(node, -1)
             except TypeError:  # it has no hash, so it is no node
                 at = -1
+            self._check_open()  # a hash of the caller's may have closed it
             if at < 0:
                 raise InvalidArgumentError(f"set_{kind}: this is no node of the graph that this was made from")
         if (<Work> self.works[at]).kind != kind:  # as that of the node

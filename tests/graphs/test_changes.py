@@ -9,7 +9,8 @@ import threading
 import time
 import weakref
 from contextlib import contextmanager, nullcontext
-from random import Random
+from functools import partial
+from random import Random, randrange
 
 import numpy as np
 import pytest
@@ -103,21 +104,39 @@ def test_launches_among_copies_fills_and_bytes_by_value(calls, device, queue, ke
         assert device_data(value_of(x)) == total
 
 
-@pytest.mark.parametrize("count", [5, 200])
-def test_some_of_the_nodes_at_a_time(device, queue, kernels, x, y, value_of, count):
-    """One, a few of them more than once, all, and none; now and then other memory, or more work-groups."""
+@contextmanager
+def changes_by_the_collector(change):
+    """Collections here and there, some of which change something."""
+    threshold = gc.get_threshold()
+    gc.callbacks.append(lambda *_: change())
+    gc.set_threshold(randrange(1, 8))
+    try:
+        yield
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.pop()
+
+
+@pytest.mark.parametrize(("count", "meanwhile"), [(5, nullcontext), (200, nullcontext), (5, changes_by_the_collector)])
+def test_some_of_the_nodes_at_a_time(device, queue, kernels, x, y, value_of, count, meanwhile):
+    """One, a few of them more than once, all, and none; now and then other memory, or more work-groups. Also while the
+    kernel is launched with another grid in the middle of a change.
+    """
+    other = partial(queue.launch, kernels["advance"], 1, 16, made(device), 0)
     graph, nodes, random = device.graph(), [], Random(count)
     for k in range(count):
         nodes.append(graph.add_kernel(kernels["advance"], 4, 16, x, k, after=nodes[-1:]))
     executable, ks, of_x, of_y = graph.instantiate(), list(range(count)), [], []
     to_x = [True] * count
-    for turn in range(60):
+    for turn in range(60 if count > 5 else 300):
         for _ in range(random.choice([0, 1, 1, 2, 9, 3 * count])):
             at, k = random.randrange(count), random.randrange(1000)
-            if random.random() < 0.02:
+            if random.random() < 1 / count:
                 to_x[at] = not to_x[at]
-            executable.set_kernel(nodes[at], kernels["advance"], *random.choice([(4, 16), (5, 16)]), x, k)
-            executable.set_kernel(nodes[at], kernels["advance"], 4, 16, x if to_x[at] else y, k)
+            shape, memory = random.choice([(4, 16), (5, 16)]), x if to_x[at] else y
+            with meanwhile(other):
+                executable.set_kernel(nodes[at], kernels["advance"], *shape, x, k)
+                executable.set_kernel(nodes[at], kernels["advance"], 4, 16, memory, k)
             ks[at] = k
         executable.launch(queue)
         of_x += [k for k, here in zip(ks, to_x, strict=True) if here]
@@ -128,18 +147,7 @@ def test_some_of_the_nodes_at_a_time(device, queue, kernels, x, y, value_of, cou
     assert (device_data(value_of(x)), device_data(value_of(y))) == (steps(*of_x), steps(*of_y))
 
 
-def changes_by_the_collector(change):
-    """Collections everywhere, some of which change something."""
-    threshold = gc.get_threshold()
-    gc.callbacks.append(lambda *_: change())
-    gc.set_threshold(1)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*threshold)
-        gc.callbacks.pop()
-
-
+@contextmanager
 def changes_by_a_thread(change):
     ended, interval = threading.Event(), sys.getswitchinterval()
 
@@ -177,7 +185,7 @@ def test_a_launch_does_all_changes_up_to_one_of_them(device, queue, kernels, val
 
     for _ in range(60):
         change()
-        with contextmanager(meanwhile)(change):
+        with meanwhile(change):
             executable.launch(queue)
         queue.finish()
         now = [value_of(each) for each in memory]
