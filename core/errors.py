@@ -1,6 +1,6 @@
 """The exceptions of forebay.
 
-All of them derive from `Error`. Each also derives from the built-in exception that a caller would expect, so that both
+All derive from `Error`. Each also derives from the built-in exception that a caller would expect, so that both
 ``except forebay.Error`` and ``except ValueError`` work.
 """
 
@@ -74,11 +74,11 @@ class DriverError(Error, RuntimeError):
     Parameters
     ----------
     message
-        What the user reads.
+        Text for the user.
     call
         Name of the driver function, for example ``"clEnqueueNDRangeKernel"``.
     code
-        What the driver returned.
+        Error code that the driver returned.
     name
         The driver's own name for that code, for example ``"CL_INVALID_WORK_GROUP_SIZE"``.
     """
@@ -94,8 +94,8 @@ class DriverError(Error, RuntimeError):
 class DeviceLostError(DriverError):
     """The device is lost, and with it all of its commands and memory. The message says what failed first.
 
-    Whatever is asked of the Device, its queues and its events from then on raises this. Closing it gives everything
-    back; a new Device is opened anew, and works if the driver has recovered.
+    Every later use of the Device, its queues and its events raises this. Closing the Device releases everything. A new
+    Device works if the driver has recovered.
     """
 
 
@@ -105,7 +105,7 @@ class BuildError(Error, RuntimeError):
     Parameters
     ----------
     message
-        What the user reads.
+        Text for the user.
     log
         The compiler's whole output.
     """
@@ -116,17 +116,15 @@ class BuildError(Error, RuntimeError):
 
 
 class OutOfBoundsError(Error, RuntimeError):
-    """A kernel wrote behind memory that it was given; found by ``Device(debug=True)``."""
+    """A kernel wrote past the end of memory that it was given; found by ``Device(debug=True)``."""
 
 
 class ScratchOverflowError(OutOfBoundsError):
-    """A kernel wrote behind the end of its scratch; found by ``Device(debug=True)``."""
+    """A kernel wrote past the end of its scratch; found by ``Device(debug=True)``."""
 
 
 class RaceError(Error, RuntimeError):
-    """A command would race with an earlier one, and the Device was made with ``check="races,error"``.
-
-    The command was not submitted.
+    """A command of a Device with ``check="races,error"`` would race with an earlier one, and was not submitted.
 
     Attributes
     ----------
@@ -151,7 +149,7 @@ class StepError(Error, RuntimeError):
 
 
 class TimeoutError(Error, builtins.TimeoutError):
-    """A wait with a timeout ended before the device was done. Nothing was cancelled, and waiting again is fine."""
+    """A wait with a timeout ended before the device was done. Nothing was cancelled; waiting again is allowed."""
 
 
 class NotSupportedError(Error, NotImplementedError):
@@ -223,21 +221,21 @@ class CaptureWrongThreadError(CaptureError):
 
 
 class CapturedEventError(CaptureError):
-    """An event that was recorded in a capture is no point in time that anything could wait for."""
+    """An event that was recorded in a capture is no point in time, so nothing can wait for it."""
 
     hip_name = "hipErrorCapturedEvent"
 
 
 class GraphUpdateError(Error, ValueError):
-    """A graph cannot take the place of another: it has other kinds of nodes, or other dependencies.
+    """A graph cannot replace another: it has other kinds of nodes, or other dependencies.
 
     Attributes
     ----------
     reason : "nodes", "dependencies", "kind", "direction", "device" or "memory"
-        What is different: how many nodes there are, what one depends on, what it does, which way it copies, or the
-        device; or that there are nodes that allocate or free memory.
+        What differs: the number of nodes, the dependencies of one, what it does, its direction of copying, or the
+        device; "memory": there are nodes that allocate or free memory.
     node : Node
-        The first node of the other graph that does not fit; None when no single one is to blame.
+        The first node of the other graph that does not fit; None when there is no single one.
     hip_name : str
         HIP's name for the error.
     """

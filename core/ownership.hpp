@@ -1,10 +1,8 @@
-// Who owns what, and who holds which lock: references that are counted in what they refer to, and locks with their guard.
-// Nothing here needs the GIL.
+// Ownership: counted references, and locks with their guard. Nothing here needs the GIL.
 //
-// References, counted in what they refer to. A plain pointer is borrowed; a reference that is kept is a `Ref`, or one
-// of several in `Refs`. A `Ref` reads as the plain pointer, and to assign a plain pointer shares what that points to.
-//
-// What is referred to has an atomic `references`, 1 when it is made, and a `destroy` that the last reference calls.
+// A plain pointer is a borrowed reference. A reference that is kept is a `Ref`, or one of several in `Refs`. A `Ref`
+// reads as the plain pointer; assigning a plain pointer adds a reference. The object counts its own references: it has
+// an atomic `references`, 1 when it is made, and a `destroy` that the last release calls.
 #pragma once
 
 #include <atomic>
@@ -17,7 +15,7 @@
 
 namespace forebay {
 
-// These two are for references that an atomic, a list of links or a Python object holds as plain pointers.
+// For references that an atomic, a linked list or a Python object holds as plain pointers.
 template <class T> T *retain(T *object) noexcept {
     object->references.fetch_add(1, std::memory_order_relaxed);
     return object;
@@ -57,7 +55,7 @@ template <class T> class Ref {
     void clear() noexcept { *this = Ref(); }
 };
 
-// A list of references. In Cython to go through it gives plain pointers, so that no count changes.
+// Iterating over it in Cython gives plain pointers, so no count changes.
 template <class T> struct Refs : std::vector<Ref<T>> {
     void adopt(T *owned) { this->push_back(Ref<T>::adopt(owned)); }
     void share(T *borrowed) { this->push_back(Ref<T>::share(borrowed)); }
@@ -67,7 +65,7 @@ template <class T> struct Refs : std::vector<Ref<T>> {
 
 // -- locks
 
-// What clang's -Wthread-safety checks (`python -m tools.checks locks`); other compilers have nothing of the kind.
+// For clang's -Wthread-safety (`python -m tools.checks locks`); empty for other compilers.
 #ifdef __clang__
 #define THREAD_SAFETY(words) __attribute__((words))
 #else
@@ -82,9 +80,9 @@ namespace forebay {
 // waiter spins briefly, because commands take a microsecond. Then it sleeps, because a driver call on a full queue may
 // take seconds.
 //
-// The word's lowest byte says that the lock is held; the others count the waiting threads. A thread that comes while
-// others wait gives way for some milliseconds. Otherwise a thread that launches without pause, and so has the lock
-// nearly always, would keep a waiter that looks now and then out for as long as it goes on.
+// The lowest byte says that the lock is held; the others count the waiting threads. A thread that arrives while others
+// wait yields for some milliseconds. Otherwise a thread that launches without pause, and so nearly always has the lock,
+// would starve a waiter that looks only now and then.
 class THREAD_SAFETY(capability("lock")) Lock {
     static constexpr uint32_t WAITER = 256;
     union {
@@ -112,7 +110,7 @@ class THREAD_SAFETY(capability("lock")) Lock {
     }
 
   public:
-    constexpr Lock() noexcept : word(0) {}  // so that no code runs for a static one
+    constexpr Lock() noexcept : word(0) {}  // so that a static one runs no code
     bool try_lock() THREAD_SAFETY(try_acquire_capability(true)) {
         uint32_t free = 0;
         return word.compare_exchange_strong(free, 1, std::memory_order_acquire, std::memory_order_relaxed);
@@ -127,8 +125,8 @@ class THREAD_SAFETY(capability("lock")) Lock {
     void reset() { word.store(0); }
 };
 
-// Holds at most one lock: until it takes another, leaves it or goes out of scope. Declare it after the references of
-// the function, which then go without the lock. It is inlined even where exceptions end: so it stays in registers.
+// Holds at most one lock, until it takes another, leaves it or goes out of scope. Declare it after the function's
+// references, so that they are released without the lock. Inlined even on exception paths, so it stays in registers.
 class THREAD_SAFETY(scoped_lockable) Guard {
     Lock *held = nullptr;
 

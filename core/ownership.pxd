@@ -1,4 +1,4 @@
-"""References that are counted, locks and their guard: see the header."""
+"""Counted references, and locks with their guard: see the header."""
 
 cdef extern from "core/ownership.hpp" namespace "forebay" nogil:
     T* retain[T](T* object) noexcept
@@ -44,7 +44,7 @@ cdef extern from "core/ownership.hpp" namespace "forebay" nogil:
         bint try_lock() noexcept
         void unlock() noexcept
         bint is_wanted() noexcept  # another thread waits for it
-        void reset() noexcept  # in a forked child, which has none of the threads that held it or waited
+        void reset() noexcept  # in a forked child, which lacks the threads that held it or waited
 
     cdef cppclass Guard:
         Guard() noexcept

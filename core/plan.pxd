@@ -30,25 +30,25 @@ cdef struct Parameter:
     uint32_t size  # bytes of the argument as the device sees it
     uint32_t offset  # in the packed block
     uint32_t width  # bytes in the packed block
-    # What an integer takes: a number of 30 bits fits when number + bias <= most, counted without a sign, and any other
-    # when number + bias <= mask. Its bytes are number & mask.
+    # Range of an integer: one of 30 bits fits if number + bias <= most, compared unsigned, any other if
+    # number + bias <= mask. Its bytes are number & mask.
     uint64_t bias  # 0 without a sign
     uint64_t mask  # 0: no integer
     uint64_t most
 
 
 cdef struct PackedPointer:
-    # Handle and address are reused after a free, so they do not show whether an argument changed; a driver may have
-    # looked up the old allocation when the argument was set. This word shows it: the address of the allocation's Usage,
-    # which the plan retains, or for memory without Usage an odd number that is never used again.
+    # Shows whether the argument changed. Handle and address do not, because they are reused after a free, while a
+    # driver may have looked up the old allocation. It is the address of the allocation's Usage, which the plan retains,
+    # or for memory without Usage an odd number that is never used again.
     uint64_t allocation
     Memory memory
 
 
 cdef struct PackedBytes:
-    # The slot of a pointer parameter for bytes by value, until the plan has put them on the device
+    # A pointer parameter's slot for bytes by value, until the plan has put them on the device
     uint64_t allocation  # SPILLED
-    uint64_t stamp  # of bytes that can never change, which nothing else ever has; 0 for all others
+    uint64_t stamp  # unique to bytes that can never change; 0 for all others
     const void* data  # host memory
     size_t nbytes
     uint64_t kind  # of the elements, as in Memory
@@ -64,8 +64,8 @@ cdef struct Staging:
 
 
 cdef cppclass Spill:
-    # The device buffer of a pointer parameter whose argument is bytes by value. Launches of a plan run in order, so an
-    # upload may be submitted to the same buffer while earlier launches still use it.
+    # Device buffer of a pointer parameter whose argument is bytes by value. A plan's launches run in order, so an
+    # upload may be submitted to the buffer while earlier launches still use it.
     PackedPointer device
     size_t capacity  # 0: no buffer yet
     size_t nbytes  # of the last upload
@@ -96,17 +96,16 @@ cdef cppclass Plan:
     vector[char] known  # per argument: 0 when it was never set, or setting it failed
     bint all_known
     bint has_local  # some parameter is local memory
-    uint64_t resident_version  # the version of the list of memory that the kernel has, see ResidentList; 0 for none
+    uint64_t resident_version  # of the list that the kernel has, see ResidentList; 0 for none
     uint64_t argument_bytes  # the bytes that a launch would set if nothing were remembered
     vector[Spill] spills  # one for each parameter as soon as one has spilled
     PyObject* snapshot  # the Snapshot of its scratch; owned, NULL before the first
 
 
 cdef void delete_plan(Plan* plan) noexcept nogil
-# Plans of a queue whose work is done go to the next owner of its driver's queue
+# Plans of a queue whose work is done go to the next owner of its driver queue
 cdef void forget_queue(Plan* plan) noexcept nogil
 cdef inline bint has_right_type(const Parameter* parameter, const char* value) noexcept nogil:
-    """Return whether memory has the elements that its parameter points to, as far as both are known."""
     cdef uint64_t given
     if parameter.element == 0:
         return True
@@ -117,7 +116,7 @@ cdef inline bint has_right_type(const Parameter* parameter, const char* value) n
 cdef Status check_types(
     const Parameter* parameters, size_t count, const char* packed, uint32_t* failed_at
 ) noexcept nogil
-# For a launch after this moment; NULL when the memory that it uses is known to be created
+# `moment`: what the launch comes after; NULL when the memory that it uses is known to be created
 cdef Status set_changed_arguments(
     Plan* plan, const char* packed, const Moment* moment, uint64_t* bytes_set, uint64_t* bytes_skipped,
     uint32_t* failed_at
@@ -127,10 +126,9 @@ cdef Status set_changed_arguments(
 cdef inline void change_use(
     Ref[Usage]& known, Usage* usage, Epochs* queue, const uint64_t* epoch, bint writes
 ) noexcept nogil:
-    """Let an argument of a plan, or of a step's record, be memory with this usage, or with none. It is used up to
-    `epoch` of the queue; for no queue the caller notes the uses by itself.
-
-    It is retained, or its address could become another allocation's, which packed arguments would take for this one.
+    """Set the usage of an argument of a plan or of a step's record; NULL for none. It is used up to `epoch` of the
+    queue; without a queue the caller notes the uses. It is retained: otherwise another allocation could get its
+    address, and packed arguments would take one for the other.
     """
     if known.get() == usage:
         return
@@ -150,7 +148,6 @@ cdef inline bint is_same_pointer(const PackedPointer* known, const PackedPointer
 
 
 cdef inline bint has_value(const char* known, const char* value, uint32_t width) noexcept nogil:
-    """Return whether a slot of a packed block holds this value. The usual widths are compared in line."""
     if width == sizeof(uint64_t):
         return memcmp(known, value, 8) == 0
     if width == sizeof(PackedPointer):
@@ -159,7 +156,6 @@ cdef inline bint has_value(const char* known, const char* value, uint32_t width)
 
 
 cdef inline void take_value(char* known, const char* value, uint32_t width) noexcept nogil:
-    """Let a slot of a packed block hold this value."""
     if width == sizeof(uint64_t):
         memcpy(known, value, 8)
     elif width == sizeof(PackedPointer):

@@ -9,10 +9,10 @@ from forebay.core.usage cimport Moment, Usage, is_created
 
 
 cdef void delete_plan(Plan* plan) noexcept nogil:
-    """Delete a plan. No lock may be held, because this drops Python objects of spilled arguments with the GIL."""
+    """Delete a plan. Call it without a lock: it takes the GIL to release Python objects of spilled arguments."""
     cdef size_t i, k
     if is_forked():
-        return  # it is the parent's
+        return  # it belongs to the parent
     plan.driver.destroy_kernel(plan.kernel)
     for i in range(plan.uses.size()):
         change_use(plan.uses[i], NULL, plan.queue, &plan.epoch, plan.parameters[i].writes)
@@ -49,7 +49,7 @@ cdef Status set_argument(Plan* plan, uint32_t index, const char* value) noexcept
 cdef Status check_types(
     const Parameter* parameters, size_t count, const char* packed, uint32_t* failed_at
 ) noexcept nogil:
-    """Return WRONG_TYPE, and the index of the argument, when memory has other elements than its parameter points to."""
+    """Return WRONG_TYPE, and the argument's index, if memory has other elements than its parameter points to."""
     cdef size_t i
     for i in range(count):
         if not has_right_type(&parameters[i], packed + parameters[i].offset):
@@ -62,10 +62,10 @@ cdef Status set_changed_arguments(
     Plan* plan, const char* packed, const Moment* moment, uint64_t* bytes_set, uint64_t* bytes_skipped,
     uint32_t* failed_at
 ) noexcept nogil:
-    """Set the plan's kernel to the packed arguments. The plan's queue is locked.
+    """Set the arguments of the plan's kernel that changed. The plan's queue is locked.
 
-    On failure `failed_at` is the index of the argument being set, whose value is unknown from then on. The arguments
-    before it are set. WRONG_TYPE comes first and changes nothing. NOT_CREATED: it keeps its value.
+    On failure `failed_at` is the index of the argument being set. Its value is unknown from then on, but after
+    NOT_CREATED it is kept; the arguments before it are set. WRONG_TYPE is found first and changes nothing.
     """
     cdef Parameter* parameter
     cdef char* value

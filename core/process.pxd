@@ -1,20 +1,20 @@
-"""What the process as a whole allows: when it ends, and when it was forked."""
+"""Process-wide state: exit, the host thread, signals, forks, and memory of the host."""
 
-cdef void be_host_thread() noexcept nogil  # the caller's thread runs host functions from now on
+cdef void be_host_thread() noexcept nogil  # makes the calling thread the one that runs host functions
 cpdef bint on_host_thread() noexcept nogil
-cdef bint is_forked() noexcept nogil  # from a process in which drivers had been started
+cdef bint is_forked() noexcept nogil  # from a process that had started drivers
 cdef bint interrupted() noexcept nogil  # for `wait_events` of driver.pxd
-cdef int raise_interrupt() except -1  # what the signal handler raised, after `interrupted` has said yes
+cdef int raise_interrupt() except -1  # raises what the signal handler raised, after `interrupted` returned true
 
 cdef extern from "core/reserve.hpp" namespace "forebay" nogil:
-    # Whether the host is out of memory: then no command may begin. One load, as long as it never was
+    # Whether the host is out of memory: then no command may begin. One load, if it never was
     bint is_memory_short "forebay::reserve.is_short"() noexcept
-    # The same for each of many things that are given back, which cannot be refused: then it is left for later, or kept
+    # Whether the reserve is low: then releases, which cannot be refused, are deferred, or the memory is kept
     bint is_memory_low "forebay::reserve.is_low"() noexcept
 
 cdef int raise_memory_short() except -1
 
 
 cdef inline int check_memory() except -1:
-    """Raise OutOfMemoryError when the host is out of memory, before something is made that is no command."""
+    """Raise OutOfMemoryError if the host is out of memory, before making something that is no command."""
     return raise_memory_short() if is_memory_short() else 0

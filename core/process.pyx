@@ -1,4 +1,4 @@
-"""What the process as a whole allows: when it ends, and when it was forked."""
+"""Process-wide state: exit, the host thread, signals, forks, and memory of the host."""
 
 import os
 import threading
@@ -12,7 +12,7 @@ from forebay.core.errors import ClosedError, Error, OutOfMemoryError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# -- the end: there are calls that the interpreter must not end in the middle of
+# -- exit: some calls must return before the interpreter ends
 
 _changed = threading.Condition()
 _unfinished = 0
@@ -21,15 +21,10 @@ _ending = False
 
 @contextmanager
 def finished_before_exit(what: str) -> Iterator[None]:
-    """Keep the interpreter from ending before the block does, on whichever thread it runs.
+    """Keep the interpreter from ending before the block does, on any thread. Raises ClosedError if it is ending.
 
-    CPython unwinds the stack of a thread that wants the GIL after that. pyopencl's frames do not survive it: the
-    process aborts. And a compiler does not survive that the libraries it runs in are unloaded.
-
-    Raises
-    ------
-    ClosedError
-        When the interpreter is ending already.
+    Once it has ended, CPython unwinds the stack of a thread that wants the GIL. pyopencl's frames do not survive that:
+    the process aborts. Nor does a compiler survive the unloading of the libraries it runs in.
     """
     global _unfinished
     with _changed:
@@ -45,7 +40,7 @@ def finished_before_exit(what: str) -> Iterator[None]:
 
 
 def end_calls() -> None:
-    """Let no such block begin any more, and wait for those that have begun."""
+    """Let no such block begin, and wait for those that have begun."""
     global _ending
     with _changed:
         _ending = True
@@ -60,7 +55,7 @@ cdef extern from *:
     bint is_host_thread "forebay_is_host_thread"
 
 
-cdef bint has_host_thread = False  # a thread's own variable takes longer to look at
+cdef bint has_host_thread = False  # cheaper to read than a thread-local variable
 
 
 cdef void be_host_thread() noexcept nogil:
@@ -69,23 +64,22 @@ cdef void be_host_thread() noexcept nogil:
 
 
 cpdef bint on_host_thread() noexcept nogil:
-    """Return whether this is the thread that runs host functions."""
     return has_host_thread and is_host_thread
 
 
 def refuse_on_host_thread(what: str) -> None:
-    """Raise `Error` inside a host function: it holds a queue, and could wait for that queue (HIP forbids it too)."""
+    """Raise `Error` inside a host function: it holds a queue, perhaps the one to wait for (HIP forbids it too)."""
     if on_host_thread():
         raise Error(f"{what} inside a host function: it holds a queue, and the wait could be for that one")
 
 
-# -- signals: their handlers run on the main thread, and only when it asks
+# -- signals: their handlers run on the main thread, and only when it asks for them
 
 cdef object _raised = None  # by a handler, and not raised further yet
 
 
 cdef bint interrupted() noexcept nogil:
-    """Run the handlers of signals that have come. Return whether one has raised."""
+    """Run the handlers of pending signals. Return whether one has raised."""
     global _raised
     with gil:
         try:
@@ -102,9 +96,8 @@ cdef int raise_interrupt() except -1:
     raise error
 
 
-# -- forks: drivers do not survive one, because their threads are gone, and their locks may be held for ever. So the
-# parent's objects cannot be used in the child, nothing of them is finished, closed or released there, and the child can
-# use no driver.
+# -- forks: drivers do not survive one, because their threads are gone, and their locks may be held for ever. So a
+# child can use no driver and no object of the parent's, and finishes, closes or releases nothing of the parent's.
 
 ADVICE = "after a fork, which drivers do not survive: fork before devices are looked for, or start the child by spawn"
 
@@ -140,8 +133,8 @@ cdef extern from *:
     """
     bint started "forebay_started"  # drivers, by this process or one that it was forked from
     bint forked "forebay_forked"
-    # Not by os.register_at_fork: before it calls anything in the child, CPython drops what other threads had for
-    # themselves (`threading.local`), and with that the last references to what is the parent's.
+    # Not by os.register_at_fork: before it calls anything in the child, CPython drops the `threading.local` values of
+    # other threads, and with them the last references to the parent's objects.
     int watch_forks "forebay_watch_forks"()
     void skip_libraries_at_exit "forebay_skip_libraries_at_exit"()
 
@@ -155,13 +148,7 @@ cdef bint is_forked() noexcept nogil:
 
 
 def note_drivers() -> None:
-    """Note that drivers are started in this process.
-
-    Raises
-    ------
-    Error
-        When it was forked from one in which they had been.
-    """
+    """Note that drivers are started in this process. Raises `Error` if it was forked from one with drivers."""
     global started
     if forked:
         raise Error(f"no device can be used {ADVICE}")
@@ -169,13 +156,13 @@ def note_drivers() -> None:
 
 
 def closed_error(thing: object) -> ClosedError:
-    """Return the error for using a closed object, or one of the process that this one was forked from."""
+    """Return the error for using a closed object, or an object of the parent process."""
     return ClosedError(f"{thing!r} cannot be used {ADVICE}" if forked else f"{thing!r} is closed")
 
 
 def _after_fork() -> None:
     global _changed, _unfinished
-    _changed = threading.Condition()  # no other thread goes on here
+    _changed = threading.Condition()  # no other thread runs here
     _unfinished = 0
     if forked:
         skip_libraries_at_exit()

@@ -1,8 +1,6 @@
-// Memory of the host that is set aside, so that nothing runs out of it in the middle of a command.
-//
-// The reserve makes allocations under a lock infallible: undoing half a command would itself need memory. The modules'
-// `operator new` takes a piece of it when malloc fails, `operator delete` puts it back, and a command begins only when
-// the reserve is whole.
+// A reserve of host memory, so that nothing runs out of memory in the middle of a command: undoing half a command would
+// itself need memory, so allocations under a lock must not fail. The modules' `operator new` takes a piece when malloc
+// fails, `operator delete` puts it back, and a command begins only when the reserve is whole.
 #pragma once
 
 #include <atomic>
@@ -41,7 +39,7 @@ class Reserve {
     }
 
   public:
-    // A piece of at least `nbytes` bytes, which `free` releases; NULL when none is left.
+    // Return a piece of at least `nbytes` bytes, which `free` releases; NULL when none is left.
     void* take(std::size_t nbytes) noexcept {
         void* piece = nullptr;
         Guard guard(lock);
@@ -51,7 +49,7 @@ class Reserve {
         return piece;
     }
 
-    // Keep memory that is released, if a piece of its size is missing. Else the caller frees it.
+    // Keep released memory, if a piece of its size is missing; otherwise the caller frees it.
     bool keep(void* memory) noexcept {
         return __builtin_expect(broken.load(std::memory_order_relaxed), 0) && put(memory);
     }
@@ -69,7 +67,7 @@ class Reserve {
 
     bool is_short() noexcept { return broken.load(std::memory_order_relaxed) && !restock(); }
 
-    // Whether less is left than the end of what has begun may need.
+    // Whether less is left than commands that have begun may still need.
     bool is_low() noexcept {
         if (!is_short()) return false;
         Guard guard(lock);

@@ -1,8 +1,7 @@
-"""The state of queues and devices below Python: everything that is touched without the GIL.
+"""State of queues and devices below Python: all that is used without the GIL.
 
-A `QueueState` is owned by reference count. Its Queue holds a reference, its device's registry holds one while work may
-be outstanding, and the null queue's list holds one while the queue is in it. So closing or dropping a queue does not
-end the ordering that it stands for.
+A `QueueState` is counted: its Queue has a reference, its device's registry while work may be outstanding, and the null
+queue's list while the queue is in it. So closing or dropping a queue does not end its ordering.
 """
 
 from cpython.object cimport PyObject
@@ -22,18 +21,18 @@ from forebay.core.vector_clock cimport Clock, ClockEntry, ClockRef, Epochs, Epoc
 
 
 cdef cppclass Marker:
-    """A driver event that completes when its queue has reached an epoch, shared by all that wait for it."""
+    """A driver event that completes when its queue has reached an epoch, shared by all waiters."""
     atomic[int32_t] references
     uint8_t use  # MarkerUse: who may wait for it
     uint8_t adopted  # its queue gets commands that forebay does not see
     EpochsRef queue
     uint64_t epoch
     ClockRef clock  # what the queue was ordered after when the marker was made
-    OnceClock after  # `clock` with the marker added; shared by all who wait
+    OnceClock after  # `clock` with the marker added; shared by all waiters
     void* event  # owned; NULL when the queue had nothing outstanding
     const Driver* driver
     void* context  # of the marker's device: waiting for an event of another context needs a bridge
-    void* device  # the marker's DeviceState, which may be gone: it is only compared
+    void* device  # only compared: the marker's DeviceState may be gone
     void (*destroy)(Marker* marker) noexcept nogil
 
 
@@ -67,22 +66,22 @@ cdef struct Statistics:
 
 
 cdef cppclass Retired:
-    """Something to give back when the last of its uses is done. One of the five things below is set."""
+    """Something to release when the last of its uses is done. One of the first five members is set."""
     PyObject* thing  # owned, as the plan is
     Plan* plan
     Ref[Marker] marker
     QueueState* queue  # the queue itself, of which this is a part; with the reference of its Queue
     uint64_t kernel_id  # of a kernel that is gone: its plans are then retired
     vector[ClockEntry] points  # its uses that were not done when it was last looked at
-    Retired* next  # in a list of these: to put one there needs no memory
+    Retired* next  # linked, so that putting it on a list needs no memory
     size_t nbytes  # of device memory that may be handed out again; 0 for anything else
     bint open  # more uses must be looked for before it may wait at a queue
-    bint host  # to drop it releases nothing of the driver's
+    bint host  # its release concerns no memory or object of the driver
 
 
 cdef cppclass NativeQueue:
-    """What the driver made of a queue, and what it was asked for: a later Queue that asks for the same may get it."""
-    PyObject* native  # the driver's own object of the queue; owned
+    """A driver queue and its properties: a later Queue that asks for the same ones may get it."""
+    PyObject* native  # the driver's own object for the queue; owned
     int priority
     bint timing
 
@@ -96,54 +95,51 @@ cdef enum:
 
 
 cdef enum SlowPath:
-    # The reasons share one word, so that the launch path checks all of them at once
+    # Reasons in one word, so that the launch path checks all of them at once
     BY_CLOSING = 1
     BY_CAPTURE = 2  # it is captured: its commands become part of a graph
     BY_CAPTURE_OF_OTHERS = 4  # on the null queue, while a blocking queue is captured
-    BY_STEP = 8  # a step is open that may collect its launches; everything is allowed, but not on the short path
-    BY_CHECK = 16  # its commands are checked for races; everything is allowed, likewise
-    BY_WATCH = 32  # somebody wants to know what memory its commands use; everything is allowed, likewise
-    STILL_ALLOWED = 56  # these three
+    BY_STEP = 8  # a step may collect its launches; everything is allowed, but not on the short path
+    BY_CHECK = 16  # its commands are checked for races; likewise
+    BY_WATCH = 32  # a watcher notes what memory its commands use; likewise
+    STILL_ALLOWED = 56  # the last three
 
 
 cdef enum Collecting:
-    # What an open step says to a launch
+    # An open step's answer to a launch
     NOT_COLLECTED  # submit it as it is
     COLLECTED
-    TO_BE_RECORDED  # submit it as it is, and then tell the step
-    OUT_OF_TURN  # the same, but the step knows it already
+    TO_BE_RECORDED  # submit it as it is, and then notify the step
+    OUT_OF_TURN  # likewise, but the step knows it already
     OWES_WAITS  # gather its waits first, and then ask again
 
 
 cdef cppclass OpenStep:
-    """What an open step has of one queue. What it has collected counts as submitted everywhere, but in the driver.
-
-    Before a driver call on the queue, and before a marker, call `submit_collected`. The queue's lock guards it.
+    """An open step's part of one queue, guarded by the queue's lock. What it has collected counts as submitted
+    everywhere but in the driver: before a driver call on the queue, and before a marker, call `submit_collected`.
     """
     void* thread  # whose launches it collects
     size_t waiting  # how many were collected and not submitted
     void (*submit)(QueueState* queue) noexcept nogil  # submits them; an error is raised when the step is left
-    # A launch of `kernel`, a Kernel. With the GIL. The queue stays locked if it is `locked`. Else it is locked
-    # meanwhile, if no other code has it.
+    # Offers a launch of `kernel`, a Kernel. Needs the GIL. A queue that is `locked` stays locked; any other is locked
+    # meanwhile, if its lock is free.
     Collecting (*collect)(
         QueueState* queue, bint locked, PyObject* kernel, const Geometry* geometry, const char* packed, Status* status,
         uint32_t* failed_at
     ) noexcept
-    # The launch was submitted as it is. With the GIL.
+    # Notes that the launch was submitted as it is. Needs the GIL.
     int (*submitted)(
         QueueState* queue, Collecting why, PyObject* kernel, const Geometry* geometry, const char* packed
     ) except -1
 
 
 cdef cppclass QueueOrder:
-    """What a queue comes after, and who comes after it. It is changed by `sync`; the queue's lock guards all but the
-    atomic.
-    """
+    """What a queue comes after, and what after it. Changed by `sync`; the queue's lock guards all but the atomic."""
     ClockRef clock
-    Ref[Marker] marker  # of the newest epoch anyone asked for
+    Ref[Marker] marker  # of the newest epoch that a marker was asked for
     Ref[Marker] copied  # of the newest copy, for a finish right after it; NULL: none, or it was waited for
     Refs[Marker] pending  # waits that already count as commands, but that no command has carried yet
-    size_t prune_at  # when `pending` has this many, the next one first drops those that need no wait any more
+    size_t prune_at  # prune threshold: with this many `pending`, the next one first drops needless ones
     uint64_t before_pending  # the epoch before the first of them
     ClockRef clock_before  # the clock at that epoch
     deque[Ref[Marker]] checkpoints  # of points before which nothing can be held up, by ascending epoch
@@ -155,25 +151,25 @@ cdef cppclass QueueOrder:
 
 
 cdef cppclass QueueInFlight:
-    """How many commands the driver's queue may have. Changed by `sync`."""
+    """In-flight limits of a queue. Changed by `sync`."""
     uint64_t room  # a launch may keep the GIL while fewer commands than this can be in flight
-    uint64_t lent  # how many of these are lent; it is changed, as `room` is, under the registry's lock
+    uint64_t lent  # the part of `room` that is borrowed from the quota; both change under the registry's lock
     bint found_busy  # what the last poll of the driver said
 
 
 cdef cppclass QueueResident:
-    """Which launches of a queue may have used all memory of the device. Changed here, under the queue's lock."""
-    # The epoch of the last such launch; 0 for none. With FOLLOWING while one is being submitted, whose epoch is not
-    # known yet. Any thread may read it.
+    """Launches of a queue that may have used all memory of the device. Changed here, under the queue's lock."""
+    # Epoch of the last one; 0 for none. It has FOLLOWING while one is being submitted, whose epoch is not known yet.
+    # Any thread may read it.
     atomic[uint64_t] last_indirect
     bint is_indirect_user  # whether it is `indirect` in the registry
 
 
 cdef cppclass QueueDeferred:
-    """What waits for points of a queue to be given back. Changed by `lifetimes`; the registry's lock guards it."""
+    """Deferred releases that wait for points of a queue. Changed by `lifetimes`; the registry's lock guards it."""
     multimap[uint64_t, Retired*] retired  # by the epoch to wait for
-    bint draining  # whether the device's list of that name has it, or a thread that looks at it
-    Ref[Marker] asked  # the one marker that shows how far `retired` is done; only used by who took it off that list
+    bint draining  # in the device's list of that name, or with the thread that took it off
+    Ref[Marker] asked  # the one marker that shows how far `retired` is done; used by that thread only
     Retired own  # the queue itself, once its Queue is gone
 
 
@@ -182,7 +178,7 @@ cdef cppclass QueuePlans:
     unordered_map[uint64_t, Plan*] by_kernel  # by kernel id
     Plan* last
     size_t staged  # pieces of staging memory of all plans
-    uint64_t searches  # those of the device when it was handed on
+    uint64_t searches  # the device's count when the queue was handed on
 
 
 cdef cppclass QueueState:
@@ -210,31 +206,29 @@ cdef cppclass QueueState:
 
 
 cdef cppclass Quota:
-    """What queues of one of the driver's contexts share, beside the room that each one has. It lives as long as the
-    process, as the context does.
-    """
+    """Shared quota of the queues of one driver context, beside their own limits. Both live as long as the process."""
     void* context
     Lock lock  # guards what follows, and is taken after a queue's
-    int64_t left  # negative as long as queues have more in flight than they should, because there are more queues since
+    int64_t left  # negative while queues exceed their limits, because more queues were made since
     uint64_t most_lent  # to one queue
-    uint64_t each  # what each queue has, as the driver says
+    uint64_t each  # each queue's own limit, from the driver
     unordered_set[QueueState*] borrowers
 
 
 cdef struct Registered:
     uint64_t queue_id
     QueueState* queue  # retained
-    Epochs* epochs  # the queue's: to see that it has no work must not touch the queue itself, beside thousands
+    Epochs* epochs  # the queue's: checking thousands for work must not touch the queues themselves
     bint adopted
-    bint indirect  # it has had launches that follow pointers, or is adopted
+    bint indirect  # it has had launches with indirect access, or is adopted
 
 
 cdef cppclass DeviceInFlight:
-    """How many commands queues of a device may have in the driver. Changed by `sync`."""
-    uint64_t keeps_gil_below  # each queue's room, as long as nothing is lent to it; guarded by the registry's lock
+    """In-flight limits of a device's queues. Changed by `sync`."""
+    uint64_t keeps_gil_below  # each queue's room while nothing is lent to it; guarded by the registry's lock
     Quota* quota  # NULL where the driver's queues share none
-    uint32_t calls  # of the driver, at most, that each command is
-    atomic[uint64_t] limit  # of each queue, by back-pressure of sync/ordering; UNLIMITED when there is none
+    uint32_t calls  # driver calls of each command, at most
+    atomic[uint64_t] limit  # of each queue, by the back-pressure of sync/ordering; UNLIMITED when there is none
     bint waits_starve  # see core/driver.py
 
 
@@ -249,26 +243,25 @@ cdef cppclass Registry:
     """The queues of a device. The lock is never held across a driver call, so it may be taken with the GIL."""
     Lock lock
     vector[Registered] queues  # by ascending id
-    # Queues that have ended, with a driver's queue that is handed out again, and the plans for its next owner: ending
-    # one takes long on some drivers, and others may still wait for its counter (Level Zero) or must not be released
-    # while a gate is closed (OpenCL).
+    # Closed queues: the driver queue and the plans go to a later Queue. Destroying one takes long on some drivers, and
+    # others may still wait for its counter (Level Zero) or must not be released while a gate is closed (OpenCL).
     Refs[QueueState] idle_queues
-    map[uint64_t, Statistics] counts_of_ended  # the counts of queues that are gone, for each Device that is not
+    map[uint64_t, Statistics] counts_of_ended  # of queues that are gone, for each Device that is not
 
 
 cdef cppclass DeviceDeferred:
-    """What is given back later. Changed by `lifetimes`; the registry's lock guards it."""
+    """Deferred releases. Changed by `lifetimes`; the registry's lock guards it."""
     Retired* fresh  # retired, and not looked at yet
     deque[Ref[QueueState]] draining  # queues that something retired waits for
     Retired* kept  # done, but nothing may be released while a gate is closed (OpenCL)
-    uint64_t searches  # for plans of kernels that are gone: one does not find what is being handed on
+    uint64_t searches  # for plans of kernels that are gone; a search misses plans that are being handed on
 
 
 cdef cppclass ResidentSet:
-    """The memory that kernels may reach by pointers, and who used all of it. Changed here."""
+    """Memory that indirect access may reach, and launches that may have used all of it. Changed here."""
     ResidentList listed
     atomic[uint64_t] closings  # how many allocations were closed; when it changes, bound launches must check again
-    atomic[uint64_t] unseen_writes  # how many launches may have written anywhere; raised under the queue's lock
+    atomic[uint64_t] unseen_writes  # launches that may have written anywhere; raised under the queue's lock
 
 
 cdef cppclass Gates:
@@ -285,8 +278,8 @@ cdef cppclass DeviceState:
     const Driver* driver
     void* context
     QueueState* null_queue  # not retained: the Context that owns this state owns it too
-    bint lost  # the device: whatever is asked of it is an error
-    bint checked  # a Device asked for it: each queue that is made has BY_CHECK
+    bint lost  # every use of the device is an error
+    bint checked  # a Device asked for race checks: each queue that is made has BY_CHECK
     uint64_t host_syncs  # waits of the host for an event or for the whole device; guarded by the registry's lock
     Registry registry
     DeviceInFlight in_flight
@@ -297,7 +290,7 @@ cdef cppclass DeviceState:
 
 
 cdef Lock states_lock  # taken before a registry's lock
-cdef vector[DeviceState*] states  # all that there are: private Devices have one each, and share the driver's queues
+cdef vector[DeviceState*] states  # all: private Devices have one each, and share the driver's queues
 
 
 # The marker takes over `event`.
@@ -315,7 +308,7 @@ cdef Ref[QueueState] find_queue(DeviceState* device, uint64_t queue_id) noexcept
 cdef bint points_of_indirect_uses(DeviceState* device, bint unseen, vector[ClockEntry]& points) noexcept nogil
 cdef void registered_queues(DeviceState* device, Refs[QueueState]& into) noexcept nogil
 cdef void unregister(QueueState* queue) noexcept nogil
-# Around the submission of what follows pointers; the queue is locked
+# Around the submission of launches with indirect access; the queue is locked
 cdef void begin_following(QueueState* queue) noexcept nogil
 cdef Status renew_resident_list(DeviceState* device, Plan* plan) noexcept nogil
 cdef void end_following(QueueState* queue, uint64_t epoch) noexcept nogil
@@ -334,34 +327,28 @@ cdef inline Status refusal(const QueueState* queue) noexcept nogil:
 
 
 cdef inline int32_t closed_gates(DeviceState* device) noexcept nogil:
-    """Return how many gates, host functions and bridges may hold up the device's queues. OpenCL forbids releasing
-    anything but events meanwhile. The registry is not locked.
-    """
+    """Return how many gates, host functions and bridges may hold up the device's queues. The registry is not locked."""
     if device.gates.closed_bridges.load() != 0:
         forget_opened_bridges(device)
     return device.gates.closed.load() + device.gates.closed_bridges.load()
 
 
-cdef inline void submit_collected(QueueState* queue) noexcept nogil:
-    """Submit what an open step has collected of this queue. The queue is locked."""
+cdef inline void submit_collected(QueueState* queue) noexcept nogil:  # the queue is locked
     if queue.step != NULL and queue.step.waiting != 0:
         queue.step.submit(queue)
 
 
 cdef inline uint64_t capacity_with(DeviceState* device, uint64_t lent) noexcept nogil:
-    """Return how many commands the driver takes from a queue to which `lent` are lent."""
-    if device.in_flight.calls > 1:  # what is lent is not used: it was counted as single calls
+    if device.in_flight.calls > 1:  # lent quota is not used: it was counted in single calls
         return max(device.in_flight.keeps_gil_below // device.in_flight.calls, <uint64_t> 1)
     return device.in_flight.keeps_gil_below + lent
 
 
 cdef inline uint64_t room_with(DeviceState* device, uint64_t lent) noexcept nogil:
-    """Return how many commands such a queue takes on the short path."""
     return min(capacity_with(device, lent), device.in_flight.limit.load())
 
 
-cdef inline void renew_room(QueueState* queue) noexcept nogil:
-    """Set it, because one of these has changed. The registry is locked."""
+cdef inline void renew_room(QueueState* queue) noexcept nogil:  # the registry is locked
     queue.in_flight.room = room_with(queue.device, queue.in_flight.lent)
 
 
@@ -369,7 +356,7 @@ cdef object stats_of(const Statistics& counts, object allocations=*)
 cdef void set_slow_path(QueueState* queue, uint32_t why, bint on) noexcept nogil
 cdef void set_captured(QueueState* queue, bint captured_now) noexcept nogil
 cdef int captures_under_way() noexcept nogil
-cdef atomic[int32_t] open_step_count  # of any device; while there are none, no wait lets a queue join one
+cdef atomic[int32_t] open_step_count  # of any device; while it is 0, no wait lets a queue join a step
 # Of the null queue and of waits of the host, which all Devices of the context share; with an owner, of its queues too
 cdef Statistics device_statistics(DeviceState* device, uint64_t owner) noexcept nogil
 
@@ -378,8 +365,8 @@ cdef class AnyQueue:
     cdef QueueState* state  # retained
     cdef readonly object device
     cdef readonly object priority
-    cdef readonly object native  # the driver's own queue object, for those who need it
+    cdef readonly object native  # the driver's own queue object, for other packages
     cdef readonly object _capture  # the Capture that records its commands; None when they run
     cdef public object _step  # the open Step that it takes part in, or None
     cdef object __weakref__
-    cdef object reference  # a weak one to itself, which its events share: one of each event's own is dear to make
+    cdef object reference  # a weak reference to itself, shared by its events: one for each event would be expensive

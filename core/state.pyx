@@ -1,4 +1,4 @@
-"""Makes, counts and ends queue and device states. ``new`` sets all that is not set here to zero."""
+"""Makes, counts and destroys queue and device states. ``new`` sets all that is not set here to zero."""
 
 from typing import TYPE_CHECKING
 
@@ -45,7 +45,7 @@ cdef Ref[Marker] new_marker(
     return Ref[Marker].adopt(marker)
 
 
-# In a forked process nothing that is counted is destroyed: what the driver has of it is the parent's.
+# A forked child destroys nothing that is counted: the driver's part of it is the parent's.
 
 
 cdef void destroy_marker(Marker* marker) noexcept nogil:
@@ -62,10 +62,8 @@ cdef void note_done(Marker* marker) noexcept nogil:
 
 
 cdef Answer poll_marker(Marker* marker) noexcept nogil:
-    """Ask whether the queue has reached this epoch. Never blocks.
-
-    Only after DONE is anything known to be done. A marker may fail because one of its waits failed, while its own queue
-    and other queues that it waits for still work.
+    """Ask whether the queue has reached this epoch. Never blocks. Only DONE shows that anything is done: a marker may
+    fail because one of its waits failed, while its own queue and other queues that it waits for still work.
     """
     cdef Answer answer
     if marker.event == NULL or marker.epoch <= completed_epoch(marker.queue):
@@ -96,7 +94,7 @@ cdef Ref[DeviceState] new_device_state(
 
 
 cdef void destroy_device_state(DeviceState* device) noexcept nogil:
-    """Delete the state. No queue is registered, because each holds a reference, and nothing retired is left."""
+    """Call it when no queue is registered, because each holds a reference, and nothing retired is left."""
     cdef size_t i
     cdef Guard guard
     if is_forked():
@@ -111,7 +109,7 @@ cdef void destroy_device_state(DeviceState* device) noexcept nogil:
 
 
 cdef void forget_opened_bridges(DeviceState* device) noexcept nogil:
-    """Ask for the events themselves: that the other queue is done is known before the driver has opened its bridges."""
+    """Ask for the events themselves: the other queue may be known to be done before the driver opens its bridges."""
     cdef Refs[Marker] asked
     cdef Refs[Marker] closed
     cdef Answer answer
@@ -133,7 +131,7 @@ cdef QueueState* new_queue_state(
     DeviceState* device, void* handle, uint64_t queue_id, uint64_t owner, bint is_null, bint blocking, bint timing,
     bint adopted
 ) noexcept nogil:  # no other thread has it before it is registered
-    """Make a state with two references, the caller's and the registry's. It owns the driver's `handle` from now on."""
+    """Make a state with two references, the caller's and the registry's. It owns the driver's `handle`."""
     cdef QueueState* queue = new QueueState()
     cdef Guard guard
     queue.references.store(2, memory_order_relaxed)
@@ -158,10 +156,8 @@ cdef QueueState* new_queue_state(
     return queue
 
 
-cdef void destroy_queue_state(QueueState* queue) noexcept nogil:
-    """Delete the state: no other thread has it. The registry drops its reference only when the work is done and the
-    driver's queue was handed on.
-    """
+cdef void destroy_queue_state(QueueState* queue) noexcept nogil:  # no other thread has it
+    """The registry drops its reference only when the work is done and the driver's queue was handed on."""
     if is_forked():
         return
     for each in queue.plans.by_kernel:
@@ -182,7 +178,7 @@ cdef size_t place_of(DeviceState* device, uint64_t queue_id) noexcept nogil:
 
 
 cdef void unregister(QueueState* queue) noexcept nogil:
-    """Take a queue off, with the registry's reference left to the caller. The registry is locked."""
+    """Take a queue off. The caller gets the registry's reference. The registry is locked."""
     cdef DeviceState* device = queue.device
     cdef map[uint64_t, Statistics].iterator counts = device.registry.counts_of_ended.find(queue.owner)
     device.registry.queues.erase(device.registry.queues.begin() + place_of(device, queue.epochs.queue_id))
@@ -202,7 +198,7 @@ cdef void registered_queues(DeviceState* device, Refs[QueueState]& into) noexcep
 
 
 cdef Ref[QueueState] find_queue(DeviceState* device, uint64_t queue_id) noexcept nogil:
-    """Return the queue with this id. NULL when it has ended: then all its work is done."""
+    """Return the queue with this id; NULL when it has ended, and so all its work is done."""
     cdef size_t place
     cdef Guard guard
     guard.take(device.registry.lock)
@@ -213,10 +209,9 @@ cdef Ref[QueueState] find_queue(DeviceState* device, uint64_t queue_id) noexcept
 
 
 cdef bint points_of_indirect_uses(DeviceState* device, bint unseen, vector[ClockEntry]& points) noexcept nogil:
-    """Append the points after which no launch is outstanding that follows pointers, and so may use all memory; and with
-    `unseen` no command that an adopted queue got from others. Takes no queue's lock.
-
-    Returns False while such a launch is being submitted: its epoch is not known yet. Those before it count.
+    """Append the points after which no launch with indirect access is outstanding, and with `unseen` no command that
+    an adopted queue got from other packages. Takes no queue's lock. Returns False while such a launch is being
+    submitted: its epoch is not known yet. Those before it count.
     """
     cdef uint64_t epoch
     cdef bint known = True
@@ -235,12 +230,8 @@ cdef bint points_of_indirect_uses(DeviceState* device, bint unseen, vector[Clock
     return known
 
 
-cdef void begin_following(QueueState* queue) noexcept nogil:
-    """Note that launches that follow pointers are about to be submitted. The queue is locked.
-
-    Memory is taken off the list first, and then its users are looked for; a launch says first that it is one, and then
-    looks at the list. So one of the two always sees the other.
-    """
+cdef void begin_following(QueueState* queue) noexcept nogil:  # the queue is locked
+    """Call before launches with indirect access read the list of memory, for the order with `unlist_memory`."""
     cdef Guard guard
     if not queue.resident.is_indirect_user:
         queue.resident.is_indirect_user = True
@@ -250,7 +241,7 @@ cdef void begin_following(QueueState* queue) noexcept nogil:
 
 
 cdef Status renew_resident_list(DeviceState* device, Plan* plan) noexcept nogil:
-    """Give the plan's kernel object the present list of memory, if it has an older one. After `begin_following`."""
+    """Give the plan's kernel object the list of memory, if it has an older one. Call after `begin_following`."""
     cdef vector[uint64_t] addresses
     cdef uint64_t version
     cdef Status status
@@ -270,7 +261,7 @@ cdef Status renew_resident_list(DeviceState* device, Plan* plan) noexcept nogil:
 
 
 cdef void end_following(QueueState* queue, uint64_t epoch) noexcept nogil:  # the queue is locked
-    """Note the epoch of the launch that may have used all memory that is open; 0 if none was submitted."""
+    """Note the epoch of the launch that may have used all open memory; 0 if none was submitted."""
     cdef uint64_t before = queue.resident.last_indirect.load() & ~<uint64_t> FOLLOWING
     queue.resident.last_indirect.store(epoch if epoch != 0 else before)
     if epoch != 0:
@@ -278,7 +269,7 @@ cdef void end_following(QueueState* queue, uint64_t epoch) noexcept nogil:  # th
 
 
 cdef void leave_to_parent(DeviceState* device) noexcept nogil:
-    """In a forked child: let the queues refuse commands. Threads that the child has not may have held the locks."""
+    """In a forked child: let the queues refuse commands. Threads that the child lacks may have held the locks."""
     cdef QueueState* queue
     states_lock.reset()
     if device.in_flight.quota != NULL:
@@ -293,25 +284,21 @@ cdef void leave_to_parent(DeviceState* device) noexcept nogil:
         queue.order.null_seen.store(submitted_epoch(device.null_queue.epochs))
 
 
-cdef atomic[int32_t] captured  # how many queues of this process are captured
+cdef atomic[int32_t] captured  # queues of this process that are captured; while there are none, nothing must be refused
 
 
 cdef int captures_under_way() noexcept nogil:
-    """Return how many queues of any device are captured. While there are none, nothing must be refused."""
     return captured.load(memory_order_relaxed)
 
 
 cdef void set_slow_path(QueueState* queue, uint32_t why, bint on) noexcept nogil:
-    """Set or clear a reason why commands of the queue may not be submitted, or not on the short path."""
     cdef Guard guard
     guard.take(queue.lock)
     queue.slow_path = queue.slow_path | why if on else queue.slow_path & ~why
 
 
 cdef void set_captured(QueueState* queue, bint captured_now) noexcept nogil:
-    """Refuse commands while the queue is captured: they do not run. If it is blocking, the null queue, which would have
-    to come after it, refuses them too.
-    """
+    """Refuse commands of a captured queue; if it is blocking, also of the null queue, which would come after it."""
     cdef QueueState* null_queue = queue.device.null_queue
     cdef Guard guard
     if captured_now:
@@ -337,8 +324,8 @@ cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept no
 
 
 cdef Statistics device_statistics(DeviceState* device, uint64_t owner) noexcept nogil:
-    # No queue is locked: another thread may hold its lock for as long as its driver's call blocks. Each counter is a
-    # word of its own that is written under that lock, so each is right, and they need not be of one moment.
+    # No queue is locked: another thread may hold its lock while a driver call blocks. Each counter is one word, written
+    # under that lock, so each is right; they need not be of one moment.
     cdef Statistics counts
     cdef map[uint64_t, Statistics].iterator gone
     cdef QueueState* queue

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True)
 class Stats:
-    """Exact counts of submitted and of saved work. Subtract two Stats to see what happened in between.
+    """Exact counts of submitted and of saved work. The difference of two Stats is what happened in between.
 
     Attributes
     ----------
@@ -32,9 +32,9 @@ class Stats:
     graph_launches : int
         Graphs launched. Their commands do not count as launches, copies and fills.
     steps, steps_recorded, steps_given_up : int
-        Steps that were left; those among them that were recorded, the first time and when the launches had changed in
-        kind or number; and steps that are not compared any more, because they were never the same. Only `steps` is
-        counted where the driver submits each launch at once.
+        Steps that were left; steps that were recorded, the first time or because the launches had changed in kind or
+        number; and steps that are no longer compared, because they were never the same. Only `steps` is counted where
+        the driver submits each launch at once.
     """
 
     launches: int = 0

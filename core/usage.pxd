@@ -1,10 +1,8 @@
-"""Usage: which queues an allocation was used on, up to which epochs, and how often something may have written to it.
+"""Usage records: which queues used an allocation, up to which epochs, and how often it may have been written.
 
-A launch whose arguments have not changed stores one number, the epoch of its plan. An allocation therefore knows the
-plans that have it as an argument, and the points at which plans, copies, fills and graphs used it before. Its
-generation is computed from these, when it is asked for.
-
-Launches of kernels that follow pointers may use all memory. For drivers that need one there is a list of it.
+A launch with unchanged arguments stores one number, its plan's epoch. So an allocation knows the plans that have it as
+an argument, and the points at which plans, copies, fills and graphs used it before. Its generation is computed from
+these on demand. Launches with indirect access may use all memory; drivers that need a list of it have one.
 """
 
 from libc.stdint cimport int32_t, uint64_t
@@ -23,7 +21,7 @@ cdef cppclass PastUse:
 
 
 cdef struct Pin:
-    # A plan, or an entry of a step, that has the allocation as an argument
+    # A plan, or a step's entry, that has the allocation as an argument
     Epochs* queue  # the plan retains it
     const uint64_t* last  # the epoch of its last launch; in the plan or the entry
     bint writes
@@ -32,25 +30,24 @@ cdef struct Pin:
 cdef cppclass Usage:
     atomic[int32_t] references  # the allocation's, and one for each plan, graph, step and snapshot that has it
     void (*destroy)(Usage* usage) noexcept nogil
-    # The point after which the contents that the memory was made with are there (`zeros`, `array`); no queue: it was
-    # made without any. It is set before other code has the memory, and never changes.
+    # The point at which the initial contents are there (`zeros`, `array`); no queue: it was made without any. Set
+    # before other code has the memory, and never changed.
     ClockEntry creation
     Lock lock  # guards all below; taken last, never held across a call
-    uint64_t writes  # the generation without the last epochs of the pins that write; modulo 2^64
+    uint64_t writes  # the generation without the last epochs of the pins that write, modulo 2^64
     vector[PastUse] past
     vector[Pin] pins
-    size_t prune_at  # when `past` has this many entries, the next one first removes those that are done
+    size_t prune_at  # prune threshold: with this many in `past`, the next one first removes those that are done
 
 
 cdef struct Moment:
-    # What a command comes after
-    const Epochs* queue  # all that its queue was given before
-    const Epochs* null_queue  # the same of the null queue; NULL when its rules do not concern the queue
+    # What a command is ordered after
+    const Epochs* queue  # all earlier commands of its queue
+    const Epochs* null_queue  # likewise; NULL when the null queue's rules do not apply
     const Clock* clock
 
 
 cdef inline bint is_known_created(const Usage* usage) noexcept nogil:
-    """Return whether the creation of this memory is known to be done."""
     return usage.creation.queue == NULL or usage.creation.epoch <= completed_epoch(usage.creation.queue)
 
 
@@ -71,17 +68,16 @@ cdef cppclass Version:
 
 
 cdef cppclass Versions:
-    """What a size was computed from. A launch looks at it again under the lock that it is submitted under."""
+    """Inputs that a size was computed from; revalidated under the lock of the submission."""
     vector[Version] memory
     uint64_t unseen_writes  # the device's count
 
 
-# A number that rises whenever something may have written there
+# Rises with every possible write
 cdef uint64_t generation_of(Usage* usage) noexcept nogil
 
 
 cdef inline Version version_of(Ref[Usage]& usage) noexcept nogil:
-    """Return what the memory holds now."""
     cdef Version version
     version.usage = usage
     version.generation = generation_of(usage.get())
@@ -89,7 +85,7 @@ cdef inline Version version_of(Ref[Usage]& usage) noexcept nogil:
 
 
 cdef inline bint still_holds(const Versions* versions, uint64_t unseen_writes) noexcept nogil:
-    """Return whether nothing may have written there since. Writes that forebay cannot see do not count."""
+    """Return whether nothing may have written there since, except writes that forebay cannot see."""
     cdef size_t i
     if versions.unseen_writes != unseen_writes:
         return False
@@ -109,12 +105,12 @@ cdef void points_of(Usage* usage, bint writers_only, vector[ClockEntry]& points)
 
 
 cdef cppclass ResidentList:
-    """The list of a device. Memory is on it until its last reference goes, so before it is freed."""
-    # Rises with each change, under the lock. A launch that follows pointers compares it with the version that its
-    # kernel object has; 0 is that of a kernel object without a list.
+    """Memory that indirect access may reach. It leaves the list with its last reference, so before it is freed."""
+    # Rises with each change, under the lock. A launch with indirect access compares it with the version of its kernel
+    # object's list; 0: it has none
     atomic[uint64_t] version
     Lock lock  # guards the one below; taken last, never held across a call
-    unordered_map[uint64_t, size_t] addresses  # with how many listed each: memory may be taken over twice
+    unordered_map[uint64_t, size_t] addresses  # with a count, because memory may be adopted twice
 
 
 cdef void list_memory(ResidentList* followed, uint64_t address) noexcept nogil

@@ -26,7 +26,7 @@ cdef void destroy_usage(Usage* usage) noexcept nogil:
 
 
 cdef void forget_done(Usage* usage) noexcept nogil:
-    """Remove the uses that are done. `prune_at` doubles with what is left, so that a use costs the same on average."""
+    """Remove the uses that are done. `prune_at` doubles with what is left, so the average cost of a use is constant."""
     cdef size_t i, kept = 0
     for i in range(usage.past.size()):
         if usage.past[i].used > completed_epoch(usage.past[i].queue):
@@ -49,8 +49,7 @@ cdef inline void note_locked(Usage* usage, Epochs* queue, uint64_t epoch, bint w
     add_use(usage, queue, epoch, writes)
 
 
-cdef void add_use(Usage* usage, Epochs* queue, uint64_t epoch, bint writes) noexcept nogil:
-    """Note the first use by a queue. The usage is locked."""
+cdef void add_use(Usage* usage, Epochs* queue, uint64_t epoch, bint writes) noexcept nogil:  # the usage is locked
     cdef PastUse added
     if usage.past.size() >= usage.prune_at:
         forget_done(usage)
@@ -61,7 +60,7 @@ cdef void add_use(Usage* usage, Epochs* queue, uint64_t epoch, bint writes) noex
 
 
 cdef void note_use(Usage* usage, Epochs* queue, uint64_t epoch, bint writes) noexcept nogil:
-    """Note a use by a command that is no launch of a plan. The queue with these epochs is locked."""
+    """Note a use by a command other than a plan's launch. The queue with these epochs is locked."""
     cdef Guard guard
     guard.take(usage.lock)
     note_locked(usage, queue, epoch, writes)
@@ -69,7 +68,7 @@ cdef void note_use(Usage* usage, Epochs* queue, uint64_t epoch, bint writes) noe
 
 
 cdef void pin(Usage* usage, Epochs* queue, const uint64_t* last, bint writes) noexcept nogil:
-    """Note that a plan has the allocation as an argument. `last` rises with each launch, and never falls."""
+    """Note that a plan has the allocation as an argument. `last` never falls, and rises with each launch."""
     cdef Guard guard
     guard.take(usage.lock)
     if writes:
@@ -78,7 +77,6 @@ cdef void pin(Usage* usage, Epochs* queue, const uint64_t* last, bint writes) no
 
 
 cdef void unpin(Usage* usage, const uint64_t* last, bint writes) noexcept nogil:
-    """Note that a plan has the allocation no longer as one of its arguments."""
     cdef Pin each
     cdef size_t i
     cdef Guard guard
@@ -139,7 +137,7 @@ cdef void points_of(Usage* usage, bint writers_only, vector[ClockEntry]& points)
             points.push_back(ClockEntry(each.queue, each.last[0]))
 
 
-# -- the list of memory that kernels may follow pointers to
+# -- the list of memory that indirect access may reach
 
 
 cdef void list_memory(ResidentList* followed, uint64_t address) noexcept nogil:
@@ -151,9 +149,7 @@ cdef void list_memory(ResidentList* followed, uint64_t address) noexcept nogil:
 
 
 cdef void unlist_memory(ResidentList* followed, uint64_t address) noexcept nogil:
-    """Take memory off the list, before its users are looked for: a launch that began earlier is found as one of
-    these, and one that begins later gives its kernel object the new list.
-    """
+    """Call before looking for the users: an earlier launch is among them, and a later one uses the new list."""
     cdef Guard guard
     guard.take(followed.lock)
     followed.addresses[address] -= 1

@@ -12,13 +12,11 @@
 
 namespace forebay {
 
-// How many commands a queue was given, and how many are known to be done.
-//
-// They are separate from the queue so that markers and clocks can hold them without holding the queue. A queue's clock
-// names the epochs of other queues; if it held the queues, two queues that waited on each other would never be freed.
+// The numbers of commands that a queue was given, and that are known to be done. They are separate from the queue, so
+// that markers and clocks do not hold it: otherwise two queues that waited for each other would never be freed.
 struct Epochs {
     std::atomic<int32_t> references{1};
-    uint64_t queue_id;  // never used again, so that a clock can never mistake a new queue for a dead one
+    uint64_t queue_id;  // never used again, so that a clock cannot mistake a new queue for a dead one
     std::atomic<uint64_t> submitted{0};  // written under the queue's lock, read by anyone
     std::atomic<uint64_t> completed{0};  // only ever raised
 
@@ -31,25 +29,22 @@ inline Ref<Epochs> new_epochs(uint64_t queue_id) { return Ref<Epochs>::adopt(new
 inline uint64_t submitted_epoch(const Epochs *epochs) { return epochs->submitted.load(std::memory_order_acquire); }
 inline uint64_t completed_epoch(const Epochs *epochs) { return epochs->completed.load(std::memory_order_acquire); }
 
-// Whether all is done: two loads, no lock, no driver call. `completed` is read first, so that it never exceeds the
-// `submitted` read after it.
+// Two loads, no lock, no driver call. `completed` is read first, so it never exceeds the `submitted` read after it.
 inline bool is_empty(const Epochs *epochs) {
     uint64_t completed = completed_epoch(epochs);
     return completed == submitted_epoch(epochs);
 }
 
-// Count one more command, or more for a command that takes the room of several. The queue's lock is held, so a plain
-// store is enough.
+// Count a command, or several for one that takes the room of several. Under the queue's lock a plain store is enough.
 inline void advance_submitted(Epochs *epochs, uint64_t count = 1) {
     epochs->submitted.store(epochs->submitted.load(std::memory_order_relaxed) + count, std::memory_order_release);
 }
 
-// -- clocks
+// -- vector clocks: the epochs of other queues that a queue is already ordered after. NULL is the empty clock.
 //
-// A clock says, for a queue, which epochs of other queues it is already ordered after. It is an immutable snapshot,
-// shared by reference count until it changes. NULL is the empty clock. What has changed lately stands in the clock
-// itself; the rest lies in chunks, which clocks share. So a wait beside a thousand busy queues copies a few entries, and
-// now and then references to the chunks.
+// A clock is an immutable snapshot, shared by reference count until it changes. Recent changes are in the clock itself,
+// the rest is in chunks that clocks share. So a wait beside a thousand busy queues copies a few entries, and now and
+// then references to the chunks.
 
 struct ClockEntry {
     Ref<Epochs> queue;
@@ -82,10 +77,10 @@ struct Chunk {
 
 struct Chunks {
     std::vector<std::shared_ptr<Chunk>> each;  // by ascending number; none is empty
-    size_t next_look = 0;  // the chunk that the next change of this list looks at, to drop it if all of it is done
+    size_t next_look = 0;  // the chunk that the next change of this list looks at, to drop it if it is done
 };
 
-// Copy on write: return what only the caller has, a copy if others have it too. NULL is an empty one.
+// Copy on write: return an object that only the caller has, a copy if it is shared. NULL is an empty one.
 template <class T, class... New> T &owned(std::shared_ptr<T> &shared, New... arguments) {
     if (!shared)
         shared = std::make_shared<T>(arguments...);
@@ -96,8 +91,7 @@ template <class T, class... New> T &owned(std::shared_ptr<T> &shared, New... arg
     return *shared;
 }
 
-// Below 0, 0 or above it, by queue or number. Pointers are compared first: they are usually equal, and to read an id is
-// a cache miss.
+// Compare by queue or number. Pointers first: they are usually equal, and reading an id is a cache miss.
 inline int64_t difference(const ClockEntry &a, const ClockEntry &b) {
     return a.queue == b.queue ? 0 : (int64_t) (a.queue->queue_id - b.queue->queue_id);
 }
@@ -105,8 +99,8 @@ inline int64_t difference(const std::shared_ptr<Chunk> &a, const std::shared_ptr
     return a == b ? 0 : (int64_t) (a->number - b->number);
 }
 
-// Call `visit` for what is in either list, in ascending order, with NULL where the other has nothing like it, as long
-// as it returns true. Returns whether it always did.
+// Call `visit` for the elements of two ascending lists, in order, with NULL where the other list has no equal one, as
+// long as it returns true. Returns whether it always did.
 template <class T, class Visit> bool visit_both(const std::vector<T> &first, const std::vector<T> &second, Visit visit) {
     auto a = first.begin(), b = second.begin();
     while (a != first.end() || b != second.end()) {
@@ -146,7 +140,7 @@ inline void raise_in(Chunks &chunks, const ClockEntry &entry) {
         chunk.entries.insert(known, entry);
 }
 
-// Look at this many chunks of a list that only the caller has, and drop those of which all is done.
+// Look at this many chunks of a list that only the caller has, and drop those that are done.
 inline void drop_done(std::shared_ptr<Chunks> &chunks, size_t looks) {
     auto &each = chunks->each;
     for (looks = std::min(looks, each.size()); looks; looks--) {
@@ -191,7 +185,7 @@ struct Clock {
 
     std::atomic<int32_t> references{1};
     std::shared_ptr<Chunks> chunks;
-    size_t next_look = 0;  // the chunk that the next change looks at, to see whether all of it is done
+    size_t next_look = 0;  // the chunk that the next change looks at, to see whether it is done
     size_t found_done = 0;  // how many were, since the first
     size_t count = 0;
     ClockEntry recent[RECENT];  // in no order, at most one a queue; later than what the chunks say of that queue
@@ -210,7 +204,7 @@ struct Clock {
         return 0;
     }
 
-    // Add this epoch of this queue. The clock has no other owner, as for the next two.
+    // Add this epoch of this queue. This and the next two need a clock without another owner.
     void put(Epochs *queue, uint64_t epoch) {
         if (epoch <= completed_epoch(queue)) return;
         for (size_t i = 0; i < count; i++)
@@ -234,8 +228,8 @@ struct Clock {
         for (size_t i = 0; other && i < other->count; i++) put(other->recent[i].queue, other->recent[i].epoch);
     }
 
-    // Drop what is done: recent entries, and chunks once most of them were found to be. No change looks at more than
-    // two chunks, and what is long done does not stay.
+    // Drop what is done: recent entries, and chunks once most of them were found to be. Each change looks at two chunks
+    // at most, and what is long done does not stay.
     void drop_done() {
         auto done = [](const ClockEntry &entry) { return entry.is_done(); };
         size_t left = std::remove_if(recent, recent + count, done) - recent;
@@ -253,7 +247,7 @@ struct Clock {
 };
 
 
-// The epoch of a queue that this clock is ordered after; 0 when the queue is not in the clock.
+// The epoch of a queue that this clock is ordered after; 0 when it is not in the clock.
 inline uint64_t clock_epoch(const Clock *clock, const Epochs *queue) {
     if (!clock) return 0;
     uint64_t epoch = clock->recent_epoch(queue);
@@ -270,7 +264,7 @@ inline bool clock_is_done(const Clock *clock) {
     return true;
 }
 
-// Whether each entry of the other clock is done or contained in this clock.
+// Whether each entry of the other clock is done or covered by this clock.
 inline bool covers(const Clock *clock, const Clock *other) {
     static const Chunks no_chunks;
     static const Chunk no_entries(0);
@@ -304,7 +298,7 @@ inline void merge_clock(Ref<Clock> &clock, const Clock *other) {
     clock = std::move(made);
 }
 
-// Add this epoch of this queue. The clock is changed in place when there is no other reference.
+// Add this epoch of this queue, in place when there is no other reference.
 inline void raise_clock(Ref<Clock> &clock, Epochs *queue, uint64_t epoch) {
     if (!clock || clock->references.load(std::memory_order_acquire) != 1)
         clock = Ref<Clock>::adopt(clock ? new Clock(*clock) : new Clock());
@@ -313,7 +307,7 @@ inline void raise_clock(Ref<Clock> &clock, Epochs *queue, uint64_t epoch) {
     if (clock->is_empty()) clock.clear();
 }
 
-// A clock that any thread makes when it is first needed.
+// A clock that is made when a thread first needs it.
 class OnceClock {
     std::atomic<Clock *> made{nullptr};
 
@@ -340,11 +334,11 @@ inline void raise_completed(Epochs *epochs, uint64_t epoch) {
     }
 }
 
-// Note that the queue has reached this epoch, and before it that all is done which the clock names, without asking a
-// driver. So a thread that sees the queue done sees that done as well. It is the only way to raise `completed`. The clock is
-// the queue's at that epoch, or NULL for nothing but the queue itself.
+// Note that the queue has reached this epoch. What the clock names is raised first, without asking a driver, so that a
+// thread that sees the queue done sees that done as well. Nothing else raises a queue's `completed`. The clock is the
+// queue's at that epoch, or NULL for the queue alone.
 //
-// The null queue speaks for the blocking queues of its device, which all have higher ids: it comes after them here.
+// The null queue speaks for the blocking queues of its device, which all have higher ids, so it comes after them here.
 inline void note_reached(Epochs *queue, uint64_t epoch, const Clock *clock) {
     if (clock) {
         const ClockEntry *recent[Clock::RECENT], **next = recent, **end = recent;  // the highest queue id first
@@ -368,7 +362,7 @@ inline void note_reached(Epochs *queue, uint64_t epoch, const Clock *clock) {
     raise_completed(queue, epoch);
 }
 
-// Append all entries; of those of one queue the highest counts.
+// Append all entries; of several for one queue the highest counts.
 inline void list_entries(const Clock *clock, std::vector<ClockEntry> &into) {
     if (!clock) return;
     if (clock->chunks)

@@ -4,9 +4,9 @@ from libc.stdint cimport uint64_t
 from libcpp.atomic cimport atomic
 from libcpp.vector cimport vector
 
-# `EpochsRef` and `ClockRef` are references. Cython has no word for what reads as a pointer, so it takes them for
-# pointers: to assign a plain pointer shares what it points to, and NULL releases it. No member of a Python class can
-# be one. Where one is assigned, cast it to the plain pointer: else Cython makes a copy first, for two counts more.
+# Cython has no type that reads as a pointer, so it takes these references for pointers. Assigning a plain pointer adds
+# a reference, and NULL releases it. No member of a Python class can be one. Where one is assigned, cast it to the plain
+# pointer: otherwise Cython makes a copy first, for two counts more.
 
 cdef extern from "core/vector_clock.hpp" namespace "forebay" nogil:
     cdef cppclass Epochs:
