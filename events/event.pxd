@@ -14,7 +14,7 @@ cdef class Event:
     cdef readonly object device
     cdef readonly bint timing
     cdef object queue  # a weak reference to the queue that recorded it last
-    cdef Ref[Clock] seen  # what the checker of races knows of the point; NULL: nothing
+    cdef Ref[Clock] seen  # what the race checker knows of the point; NULL: nothing
     cdef object captured  # (Capture, nodes) of a record in a capture, which hides the marker until that ends
 
 
@@ -35,7 +35,7 @@ cdef class IpcEvent:
     cdef DeviceState* state
     cdef Ref[DeviceState] kept_state
     cdef void* handle  # owned
-    cdef Ref[Clock] seen  # what the checker of races knows of this process's last record; NULL: nothing
+    cdef Ref[Clock] seen  # what the race checker knows of this process's last record; NULL: nothing
     cdef readonly object device
     cdef readonly bytes ipc_handle
 

@@ -39,7 +39,7 @@ cdef Event new_event(object device, DeviceState* state, bint timing):
 
 
 cdef void set_marker(Event event, Ref[Marker]& marker, bint timed, object queue):
-    """Record the event again. It takes over the reference. Earlier waiters hold the old marker themselves."""
+    """Record the event again, with the caller's reference. Earlier waiters have references to the old marker."""
     event.marker = move(marker)
     event.timing = timed
     event.queue = PyWeakref_NewRef(queue, None)
@@ -47,14 +47,14 @@ cdef void set_marker(Event event, Ref[Marker]& marker, bint timed, object queue)
 
 
 cdef tuple captured_point(Event event):
-    """Return (Capture, nodes). None when the event was recorded outside a capture, or its capture has ended."""
+    """Return (Capture, nodes); None unless the event was recorded in a capture that has not ended."""
     if event.captured is not None and not event.captured[0].active:
         event.captured = None
     return event.captured
 
 
 cdef Ref[Marker] timed_marker(Event event) except *:
-    """Return the marker of the last record. It is done, and its time can be asked for."""
+    """Return the marker of the last record, which is done and timed."""
     cdef Ref[Marker] marker
     event._check_outside("elapsed()")
     if event.marker.get() == NULL:
@@ -69,7 +69,6 @@ cdef Ref[Marker] timed_marker(Event event) except *:
 
 
 cdef bint ask(Event event, Marker* marker) except -1:
-    """Return whether the marker is reached. Never blocks."""
     cdef bint known = marker.epoch <= completed_epoch(marker.queue)
     cdef Answer answer
     with nogil:
@@ -82,7 +81,7 @@ cdef bint ask(Event event, Marker* marker) except -1:
 
 
 cdef bint is_done(object event, Answer answer) except -1:
-    """Return whether the driver has answered that an event is reached. Raises what else it has answered."""
+    """Return whether the event is reached. Raises for any answer of the driver other than done or not yet."""
     if answer > DONE:
         event.device._raise(answer, repr(event))
     if answer < 0:
@@ -91,7 +90,7 @@ cdef bint is_done(object event, Answer answer) except -1:
 
 
 def wait_for_all(events: Iterable[Event]) -> None:
-    """Block until all these Events are done. Takes one host synchronize a device, none if they are known to be done."""
+    """Block until all these Events are done: one host synchronize a device, none if they are known to be done."""
     cdef Refs[Marker] markers
     cdef Ref[Clock] seen
     cdef DeviceState* state
@@ -117,14 +116,14 @@ cdef class Event:
     """A point in a queue. It is done when everything submitted to the queue before the record is done.
 
     `Queue.record` and `Device.event` make events; calling the class raises. An event may be recorded again, on any
-    queue of its device. Earlier waits keep waiting for the earlier point (HIP, hipEventRecord). An event that was never
-    recorded counts as done (HIP, hipStreamWaitEvent and hipEventQuery).
+    queue of its device, while earlier waits keep their point (HIP, hipEventRecord). An event that was never recorded
+    counts as done (HIP, hipStreamWaitEvent and hipEventQuery).
 
     Attributes
     ----------
     device : Device
     timing : bool
-        Whether it can be used for `elapsed`: it was made with timing, or last recorded with it.
+        Whether `elapsed` takes it: it was made with timing, or last recorded with it.
     """
 
     device: Device
@@ -203,20 +202,19 @@ cdef class Event:
 
     async def _reached(self) -> None:
         await until(self.query)
-        self.wait()  # it is done: this only raises what host functions raised, and gives memory back
+        self.wait()  # it is done: this only raises errors of host functions, and releases memory
 
     def elapsed(self, start: Event) -> float:
         """Return the milliseconds from `start` to this event, as a float.
 
-        The resolution is 0.5 µs or better on the known drivers. The clock of some devices wraps after minutes (Level
-        Zero: 2 to the power of the valid bits, six minutes at 12 MHz). Times longer than half of that come out wrong.
-
-        Both events must be recorded with timing, and be done.
+        Both events must be recorded with timing, and be done. The resolution is 0.5 µs or better on the known drivers.
+        The clock of some devices wraps after minutes (Level Zero: 2 to the power of the valid bits, six minutes at 12
+        MHz); times longer than half of that are wrong.
 
         Raises
         ------
         InvalidArgumentError
-            When either has no timing, was never recorded, or is not done yet, and when they are of two devices (HIP,
+            When either has no timing, was never recorded, or is not done, and when they are of two devices (HIP,
             hipEventElapsedTime).
         ArgumentTypeError
             For a `start` that is no event.
@@ -243,7 +241,7 @@ cdef class Event:
         return self.elapsed(start)
 
     def _check_outside(self, what: str) -> None:
-        """Refuse to wait on the host for a point of a capture, which is never reached. Invalidates the capture."""
+        """Refuse a wait of the host for a point of a capture, which is never reached. Invalidates the capture."""
         captured = captured_point(self)
         if is_forked():
             raise closed_error(self)
@@ -262,10 +260,9 @@ cdef class Event:
         return f"<forebay.Event at epoch {marker.epoch} of queue {marker.queue.queue_id} on {self.device.name}>"
 
 
-# -- recording points of queues. Waiting for them: on other queues, and with a timeout on the host
+# -- recording points of queues, and waiting for them on other queues
 
 
-# What to do instead.
 ADVICE = {
     "list": ": one call for each",
     "tuple": ": one call for each",
@@ -276,7 +273,7 @@ ADVICE = {
 
 
 cdef object record(object queue, QueueState* state, object device, object capture, object given, bint timing):
-    """Implement `Queue.record`, of a queue with this device and capture."""
+    """Implement `Queue.record` for a queue with this device and capture."""
     cdef Ref[Marker] marker
     cdef Status status
     cdef Event event
@@ -297,7 +294,7 @@ cdef object record(object queue, QueueState* state, object device, object captur
         queue._check_open()
         point = capture.fork(queue)
         if point is not None:
-            event.captured = point  # until the capture ends: then the event has its earlier marker again
+            event.captured = point  # until the capture ends, which restores the earlier marker
             return event
     timing = timing or event.timing
     if timing and not state.made.timing:
@@ -314,7 +311,7 @@ cdef object record(object queue, QueueState* state, object device, object captur
 
 
 cdef Status record_seen(object queue, QueueState* state, int use, Ref[Marker]& marker, Event event) except? -1:
-    """Record, and note what the checker of races knows by then: what other threads submit during the call is later."""
+    """Record, and note what the race checker knows before: what other threads submit during the call is later."""
     cdef Ref[Clock] seen = record_point(queue)
     cdef Status status = record_keeping_gil(state, use, marker)
     if status == 0:
@@ -323,7 +320,7 @@ cdef Status record_seen(object queue, QueueState* state, int use, Ref[Marker]& m
 
 
 cdef int wait_for_event(object queue, QueueState* state, object capture, Event event) except -1:
-    """Implement `Queue.wait` for an event, of a queue with this capture."""
+    """Implement `Queue.wait` for an event."""
     captured = captured_point(event)
     if captured is not None:
         captured[0].wait(queue, captured[1])
@@ -343,7 +340,7 @@ cdef int wait_for_queue(
     object queue, QueueState* state, object capture, object producer, QueueState* producer_state,
     object producer_capture
 ) except -1:
-    """Implement `Queue.wait` for another queue, of queues with these captures."""
+    """Implement `Queue.wait` for another queue."""
     cdef Ref[Marker] marker
     cdef Status status
     if producer_capture is not None:
@@ -366,7 +363,7 @@ cdef int wait_for_queue(
 
 
 cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_t number) except -1:
-    """Implement `Queue.wait` for an event of another package: the only point of a queue nobody sees, with this id."""
+    """Implement `Queue.wait` for another package's event: the only point, with this id, of a queue that is not seen."""
     cdef EpochsRef epochs
     cdef Ref[Marker] marker
     cdef uintptr_t handle
@@ -392,7 +389,7 @@ cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_
 
 
 cdef int wait_for_seen(object queue, QueueState* state, Marker* marker, Ref[Clock] seen) except -1:
-    """Wait for a point of which the checker of races knows this. Its event may be recorded again meanwhile."""
+    """Wait for a point of which the race checker knows `seen`. Its event may be recorded again meanwhile."""
     wait_for(queue, state, marker)
     order_of(queue).come_after(seen.get())
     return 0
@@ -405,34 +402,31 @@ cdef int wait_for(object queue, QueueState* state, Marker* marker) except -1:
         foreign = Ref[Marker].share(marker)
     status = wait_keeping_gil(state, marker)
     if foreign.get() != NULL:
-        # The producer's device does not know of this wait, and a driver may need the producer queue until it is done.
+        # The producer's device does not know of this wait, and a driver may need the producer's queue until it is done.
         retire_marker(state, move(foreign))
-        collect_device(state.device)  # this queue may never be finished or asked
+        collect_device(state.device)  # this queue may never be finished or queried
     if status != 0:
         queue._raise(status, "wait")
     return 0
 
 
-# -- events that processes share. This process cannot know what the others record, so the driver is asked each time
+# -- events shared by processes. The driver is asked each time, because other processes may record them
 
 
-SHORTEST, LONGEST = 20e-6, 5e-3  # seconds between two questions
+SHORTEST, LONGEST = 20e-6, 5e-3  # seconds between two polls
 
 
 async def until(done: Callable[[], bool]) -> None:
-    """Return once ``done()`` is true. The pause grows with the time waited, so a wait ends about a tenth later at most,
-    and never more than `LONGEST`.
-    """
+    """Return once ``done()`` is true: at most a tenth of the time waited later, and never more than `LONGEST` later."""
     import asyncio
 
-    pause = 0.0  # first let the loop's other tasks run, which may be all that is needed
+    pause = 0.0  # first let the loop's other tasks run
     while not done():
         await asyncio.sleep(pause)
         pause = min(max(pause * 1.1, SHORTEST), LONGEST)
 
 
 cdef IpcEvent new_ipc_event(object device, DeviceState* state, size_t handle, bytes ipc_handle):
-    """Take over a handle of the driver."""
     cdef IpcEvent event = IpcEvent.__new__(IpcEvent)
     event.kept_state = Ref[DeviceState].share(state)
     event.state = state
@@ -462,8 +456,8 @@ cdef Status call_shared(QueueState* queue, Command* command, Waits waits) noexce
 
 
 cdef int submit_shared(object queue, QueueState* state, object capture, IpcEvent event, bint records) except -1:
-    """Implement `Queue.record` and `Queue.wait` of an event that processes share. The driver gets a wait at once:
-    a record that comes before the queue's next command is another point, which may wait for that command.
+    """Implement `Queue.record` and `Queue.wait` for an event shared by processes. A wait goes to the driver at once:
+    after a later record it would be for another point, which may wait for the queue's next command.
     """
     cdef Ref[Clock] seen = event.seen
     cdef SharedPoint point
@@ -480,7 +474,7 @@ cdef int submit_shared(object queue, QueueState* state, object capture, IpcEvent
         return 0
     init_command(&point, call_shared)
     point.parted = True
-    point.holds = not records  # a wait for what is before must not wait for another process
+    point.holds = not records  # a wait for earlier work must not wait for another process
     point.event, point.records = event.handle, records
     if records:
         seen = record_point(queue)
@@ -498,11 +492,10 @@ cdef int submit_shared(object queue, QueueState* state, object capture, IpcEvent
 cdef class IpcEvent:
     """A point in a queue that other processes see. It is done when everything submitted before the last record is done.
 
-    `Device.ipc_event` makes one, `Device.open_ipc_event` opens it in another process. Every process that has it may
-    record it, and ask and wait for it. `Queue.record` and `Queue.wait` take it. One that was never recorded counts as
-    done; that a record has taken place must be told otherwise (CUDA, cuIpcGetEventHandle).
-
-    It keeps the process that made it from nothing: as long as others use it, it must be kept there.
+    `Device.ipc_event` makes one, and `Device.open_ipc_event` opens it in another process. Each of these processes may
+    record it, query it and wait for it; `Queue.record` and `Queue.wait` take it. One that was never recorded counts as
+    done, so the program must report by other means that it was recorded (CUDA, cuIpcGetEventHandle). Its
+    use by others does not keep it alive in the process that made it: keep a reference there.
 
     Attributes
     ----------
@@ -524,7 +517,7 @@ cdef class IpcEvent:
             self.state.driver.destroy_event(self.handle)
 
     def query(self) -> bool:
-        """Return whether the point of the last record, of whatever process, has been reached. Never blocks.
+        """Return whether the point of the last record, by any process, has been reached. Never blocks.
 
         Raises
         ------
@@ -548,7 +541,7 @@ cdef class IpcEvent:
         return self.query()
 
     def wait(self) -> None:
-        """Block until the point of the last record, of whatever process, has been reached.
+        """Block until the point of the last record, by any process, has been reached.
 
         Raises
         ------
