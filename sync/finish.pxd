@@ -10,7 +10,7 @@ from forebay.core.usage cimport Usage
 
 cdef int finish_queue(object queue, QueueState* state, object timeout) except -1
 cdef bint query_queue(object queue, QueueState* state) except -1
-# One of these for a queue that is checked for races; returns what a query returns, or true
+# Either of these for a queue that is checked for races; returns the result of a query, else true
 cdef bint wait_checked(object queue, QueueState* state, bint asks, object timeout) except -1
 cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil  # 0: every queue
 cdef int wait_for_markers(object device, DeviceState* state, Refs[Marker]& markers, object what) except -1

@@ -1,7 +1,7 @@
-"""Waits of the host: finish, timeouts, Ctrl-C, and waits for what uses a piece of memory.
+"""Waits of the host: finish, timeouts, Ctrl-C, and waits for the uses of memory.
 
-A wait takes one host synchronize, or none when the work is known to be done. No lock is held while the host waits,
-because a host function that the queue waits for may submit to that same queue.
+A wait takes one host synchronize, or none when the work is known to be done. No lock is held meanwhile, because a host
+function that the queue waits for may submit to that same queue.
 """
 
 import time
@@ -46,14 +46,14 @@ cdef bint wait_checked(object queue, QueueState* state, bint asks, object timeou
 
 
 cdef int finish_queue(object queue, QueueState* state, object timeout) except -1:
-    """Implement `Queue.finish`: block until everything that the queue speaks for and that was submitted is done."""
+    """Implement `Queue.finish`: block until all submitted work that the queue speaks for is done."""
     cdef Status status = 0
     cdef bint timed = timeout is not None
     if timed:
         poll_until_done(queue, state, timeout)
     with nogil:
         if state.is_null and not timed:
-            status = submit_waits(state)  # for the blocking queues, for which it speaks
+            status = submit_waits(state)  # for the blocking queues that it speaks for
         if status == 0 and not timed:
             status = finish_own(state)
         if status == 0:
@@ -70,18 +70,16 @@ cdef enum:
     ASKS_OF_COPY = 24  # some 1 to 2 us
 
 
-cdef Status submit_pending(QueueState* queue) noexcept nogil:
-    """Submit all waits of the queue. The queue is locked."""
+cdef Status submit_pending(QueueState* queue) noexcept nogil:  # the queue is locked
     if queue.adopted and not is_closed(queue):
-        advance_submitted(queue.epochs)  # for the commands that it got from outside forebay
+        advance_submitted(queue.epochs)  # for commands from outside forebay
     return carry_pending(queue)
 
 
 cdef Status finish_own(QueueState* queue) noexcept nogil:
-    """Block until everything submitted to the queue itself so far is done.
+    """Block until the work submitted so far to the queue itself is done: one host synchronize, or none if it is known.
 
-    It takes one host synchronize, or none when the queue is known to be empty. Epoch and clock are read together and
-    `completed` rises to that epoch, so a command submitted during the wait is not mistaken for done.
+    Epoch and clock are read together, and `completed` rises to that epoch, so later commands are not taken for done.
     """
     cdef Status status
     cdef uint64_t epoch
@@ -95,17 +93,17 @@ cdef Status finish_own(QueueState* queue) noexcept nogil:
     if status != 0 or completed_epoch(queue.epochs) >= epoch:
         return status
     queue.counts.host_syncs += 1
-    # Where the last poll found work outstanding, another is likely to be one call too many: a marker says the same.
+    # If the last poll found outstanding work, a second call is likely to be wasted: a marker says the same.
     if asks == 0 and queue.driver.poll != NULL and not queue.in_flight.found_busy:
         asks = 1
     for _ in range(asks):
         status = ask_queue(queue, &done)
         if status != 0 or done:
             return status
-        if queue.lock.is_wanted():  # who submits more must come after the marker
+        if queue.lock.is_wanted():  # what other threads submit must come after the marker
             break
     if queue.order.copied.get() != NULL and queue.order.copied.get().epoch == epoch:
-        marker = move(queue.order.copied)  # which is given back right after the wait
+        marker = move(queue.order.copied)  # released right after the wait
         guard.leave()
         return await_copy(queue.device, marker.get())
     status = take_marker(queue, FOR_HOST, marker)
@@ -114,8 +112,8 @@ cdef Status finish_own(QueueState* queue) noexcept nogil:
 
 
 cdef Status await_copy(DeviceState* device, Marker* marker) noexcept nogil:
-    """Block until a copy is done. Small ones take a CPU less time than to wake the thread that waits for them. On
-    NVIDIA's OpenCL, which begins a copy when it is waited for, asking would be time lost.
+    """Block until a copy is done. On CPUs polls of a small copy take less time than waking the thread. NVIDIA's OpenCL
+    begins a copy when it is waited for, so there polls would lose time.
     """
     cdef Answer answer
     for _ in range(ASKS_OF_COPY if device.in_flight.waits_starve else 0):  # that is, on CPUs
@@ -123,19 +121,19 @@ cdef Status await_copy(DeviceState* device, Marker* marker) noexcept nogil:
         if answer == DONE:
             return 0
         if answer != NOT_YET:
-            break  # the wait tells what it is
+            break  # the wait returns the failure
     return await_event(device, marker)
 
 
 cdef Status tell_failures(QueueState* queue) noexcept nogil:
-    """Tell a failure of what the queue speaks for, all of which is done: there may be no marker after it to tell it."""
+    """Report a failure of finished work that the queue speaks for: there may be no marker after it to report it."""
     if queue.driver.tell_failure == NULL:
         return 0
     return tell_failures_of(queue.device, 0, True) if queue.is_null else queue.driver.tell_failure(queue.handle)
 
 
 cdef Status tell_failures_of(DeviceState* device, uint64_t owner, bint blocking) noexcept nogil:
-    """The same of all queues; with an owner, of its queues; of blocking ones only. And of the null queue."""
+    """Likewise for all queues; with an owner, for its queues; for blocking ones only. Always for the null queue."""
     cdef Refs[QueueState] queues
     cdef Status status = 0
     if device.driver.tell_failure == NULL:
@@ -148,16 +146,16 @@ cdef Status tell_failures_of(DeviceState* device, uint64_t owner, bint blocking)
 
 
 cdef void write_printed(DeviceState* device) noexcept nogil:
-    """Each wait of the host ends with this: polls may have found the work done, and drivers print in a wait."""
+    """Call this at the end of each wait of the host: drivers print in a wait, and polls may have replaced it."""
     if device.driver.write_printed != NULL:
         device.driver.write_printed(device.context)
 
 
-# -- with a timeout: markers are asked in turn, so Ctrl-C is delivered at once
+# -- with a timeout: markers are polled, so Ctrl-C is delivered at once
 
 
 cdef int poll_until_done(object queue, QueueState* state, object timeout) except -1:
-    """Finish with a timeout. Waits for what was submitted by now, and leaves nothing in the queue."""
+    """Finish with a timeout: wait for what was submitted by now, and leave nothing in the queue."""
     cdef Refs[QueueState] queues
     cdef Refs[Marker] markers
     cdef Status status
@@ -194,12 +192,12 @@ cdef int poll_until_done(object queue, QueueState* state, object timeout) except
         left = end - time.monotonic()
         if left <= 0:
             raise TimeoutError(f"{queue!r} is not done after {timeout} s")
-        time.sleep(min(pause, left))  # not every driver has timed waits, and a signal handler must get its turn
+        time.sleep(min(pause, left))  # not every driver has timed waits, and signal handlers must run
         pause = min(2 * pause, 1e-3)
 
 
 cdef Status take_marker_of_each(Refs[QueueState]& queues, int use, Refs[Marker]& markers) noexcept nogil:
-    """Append a marker of all that each queue has been given; after a failure, of those before it. None is locked."""
+    """Append a marker of all work of each queue; after a failure, of the queues before it. None is locked."""
     cdef Ref[Marker] marker
     cdef Status status
     cdef Guard guard
@@ -214,9 +212,7 @@ cdef Status take_marker_of_each(Refs[QueueState]& queues, int use, Refs[Marker]&
 
 
 cdef void busy_queues(DeviceState* device, uint64_t owner, Refs[QueueState]& into) noexcept nogil:
-    """Append the queues with work that is not known to be done, and the adopted ones. With an owner, its queues and the
-    null queue.
-    """
+    """Append the adopted queues and those with work not known to be done; with an owner, its and the null queue."""
     cdef Guard guard
     guard.take(device.registry.lock)
     for each in device.registry.queues:
@@ -227,7 +223,7 @@ cdef void busy_queues(DeviceState* device, uint64_t owner, Refs[QueueState]& int
 
 
 cdef Status queues_spoken_for(QueueState* queue, Refs[QueueState]& queues) noexcept nogil:
-    """Append what the queue speaks for beside itself: for the null queue, the blocking queues with work. Returns the
+    """Append the other queues that this one speaks for: for the null queue, the blocking queues with work. Return the
     status that refuses commands of the queue, with nothing appended.
     """
     cdef Refs[QueueState] busy
@@ -245,7 +241,7 @@ cdef Status queues_spoken_for(QueueState* queue, Refs[QueueState]& queues) noexc
 
 
 cdef bint query_queue(object queue, QueueState* state) except -1:
-    """Implement `Queue.query`: return whether everything that the queue speaks for is done. Orders nothing."""
+    """Implement `Queue.query`: return whether all that the queue speaks for is done. Orders nothing."""
     cdef Refs[QueueState] queues
     cdef Status status
     cdef Answer answer = DONE
@@ -296,8 +292,8 @@ cdef Status query_one(QueueState* queue, Answer* answer) noexcept nogil:
 cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
     """Block until every queue is done; with an owner, its queues and the null queue.
 
-    Takes a marker of each queue with work, and one host synchronize. One queue with work alone is finished as it is.
-    The null queue speaks for itself alone: blocking queues with work are here too, or another owner's.
+    Takes a marker of each queue with work, and one host synchronize; a single queue with work is finished as it is. The
+    null queue speaks for itself alone: blocking queues with work are here too, or another owner's.
     """
     cdef Refs[QueueState] queues
     cdef Refs[Marker] markers
@@ -319,8 +315,8 @@ cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
 
 
 cdef bint finish_each(Refs[QueueState]& queues) noexcept nogil:
-    """Finish each queue after a command failed. The driver may not have waited for the others, nor does it say which
-    command failed. Return True if a signal handler has raised: that ends the wait at once.
+    """Finish each queue after a failure: the driver may not have waited for the others, nor say which command failed.
+    Return True if a signal handler has raised, which ends the wait at once.
     """
     for queue in queues:
         if finish_own(queue) == INTERRUPTED:
@@ -329,7 +325,7 @@ cdef bint finish_each(Refs[QueueState]& queues) noexcept nogil:
 
 
 cdef Status synchronize(DeviceState* device, Refs[Marker]& markers) noexcept nogil:
-    """Block until all markers of the device are reached: one host synchronize, or none when it is known."""
+    """Block until all markers of the device are reached: one host synchronize, or none if it is known."""
     cdef vector[void*] events
     cdef Status status
     cdef Guard guard
@@ -349,10 +345,10 @@ cdef Status synchronize(DeviceState* device, Refs[Marker]& markers) noexcept nog
 
 
 cdef int wait_for_markers(object device, DeviceState* state, Refs[Marker]& markers, object what) except -1:
-    """Block until all markers are reached, and release them. Takes one host synchronize, none if it is known.
+    """Block until all markers are reached, and release them. Takes one host synchronize, or none if it is known.
 
-    Each wait of the host for points of queues, and not for a whole queue or device, ends here: what the queues have
-    done is given back. A program may never call `finish`.
+    Every wait of the host for points, rather than for a queue or device, ends here and releases what the queues have
+    done: a program may never call `finish`.
     """
     cdef Status status
     with nogil:
@@ -367,17 +363,17 @@ cdef int wait_for_markers(object device, DeviceState* state, Refs[Marker]& marke
     return 0
 
 
-# -- uses of a piece of memory, on any queue. A method that reads to the host makes the host wait, so it orders no queue
-# after another. A method that only submits a command orders that command's queue.
+# -- uses of memory, on any queue. A method that reads to the host makes the host wait, so it orders no queue after
+# another. A method that only submits a command orders that command's queue.
 
 
 cdef int wait_for_uses(
     object device, DeviceState* state, Usage* uses, bint writers_only, QueueState* reader
 ) except -1:
-    """Block until everything submitted by now that uses the memory is done, or writes to it, and nothing that comes
-    later. What a reader's next command comes after anyway is not waited for; NULL: no queue reads.
+    """Block until all uses of memory that are submitted by now, or all writes, are done. What the next command of
+    `reader`, if any, comes after anyway is not waited for.
 
-    It is refused on the host thread and beside captures, for writers only where there is something to wait for.
+    Refused on the host thread and beside captures; for writers only, if there is something to wait for.
     """
     cdef vector[ClockEntry] points
     cdef Refs[Marker] markers
@@ -411,8 +407,8 @@ cdef int check_may_wait() except -1:
 cdef Status take_points(
     DeviceState* device, vector[ClockEntry]& points, QueueState* reader, Refs[Marker]* markers
 ) noexcept nogil:
-    """Append markers of these points, for the host, but of those that the reader comes after anyway; NULL for none. Or
-    let the reader wait for them, where there is no list for the markers.
+    """Append markers for the host of these points, except those that the reader, if any, comes after anyway. If
+    `markers` is NULL, let the reader wait for the points instead.
     """
     cdef Ref[QueueState] found
     cdef QueueState* queue
@@ -438,9 +434,7 @@ cdef Status take_points(
 
 
 cdef bint comes_after(QueueState* queue, QueueState* producer, uint64_t epoch) noexcept nogil:
-    """Return whether the next command of a queue will come after this epoch of another, or is refused: then the command
-    says why.
-    """
+    """Return whether the queue's next command comes after this epoch of another, or is refused, which says why."""
     cdef Guard guard
     guard.take(queue.lock)
     return (
@@ -450,9 +444,9 @@ cdef bint comes_after(QueueState* queue, QueueState* producer, uint64_t epoch) n
 
 
 cdef int order_after_uses(object queue, QueueState* state, DeviceState* of, Usage* uses, bint writers_only) except -1:
-    """Let the next command of a queue come after all uses of memory that are submitted, or all writes. Does not block.
+    """Let the queue's next command come after all submitted uses of memory, or all writes. Does not block.
 
-    If the memory is another device's, nothing is done: the command is refused, or goes through the host.
+    Does nothing for memory of another device: that command is refused, or goes through the host.
     """
     cdef vector[ClockEntry] points
     cdef Ref[Clock] past
@@ -473,13 +467,11 @@ cdef int order_after_uses(object queue, QueueState* state, DeviceState* of, Usag
     return 0
 
 
-# -- memory that runs out: waits for what will come free, and for nothing that a gate or a host function holds up
+# -- out-of-memory recovery: waits for memory that comes free and that no gate or host function holds up
 
 
 cdef Status wait_for_retired(DeviceState* device) noexcept nogil:
-    """Block until everything is done that something retired waits for, except where a gate or host function is in the
-    way.
-    """
+    """Block until all is done that retired memory waits for, except behind a gate or host function."""
     cdef Refs[QueueState] queues
     cdef Refs[Marker] markers
     cdef vector[ClockEntry] points
@@ -501,8 +493,8 @@ cdef Status wait_for_retired(DeviceState* device) noexcept nogil:
 
 
 cdef uint64_t marked_before(QueueState* queue, uint64_t held) noexcept nogil:
-    """Return the last epoch before this hold that has a marker, or is known to be reached. The hold carries the waits
-    that were submitted since: a marker of these comes behind the hold. The queue is locked.
+    """Return the last epoch before this hold that has a marker or is known to be reached. Waits submitted since are
+    carried by the hold, so their marker comes behind it. The queue is locked.
     """
     cdef uint64_t marked = completed_epoch(queue.epochs)
     cdef size_t i
@@ -513,7 +505,7 @@ cdef uint64_t marked_before(QueueState* queue, uint64_t held) noexcept nogil:
 
 
 cdef uint64_t free_until(QueueState* queue) noexcept nogil:
-    """Return the epoch that the queue reaches whether or not any gate is opened; 0 when that is not known."""
+    """Return the epoch that the queue reaches even if no gate is opened; 0 when it is unknown."""
     cdef uint64_t held, epoch
     cdef ClockRef clock
     cdef Ref[QueueState] other

@@ -1,9 +1,9 @@
-"""This module alone decides which queue waits for which, and submits every command.
+"""Decides which queue waits for which, and submits every command. No other module does either.
 
-A kind of command derives from `Command`: its driver call, the memory that it reads and writes. `submit` gathers its
-waits, calls the driver, and counts the command. If the driver refuses all of it, no epoch has advanced, no clock has
-joined, and the null queue's list has its queues back. Where there is nothing to gather, `submit_keeping_gil` is enough.
-The common launch is inlined in queues/launch instead, and calls `is_ready_to_launch` and `count_launch`.
+A kind of command derives from `Command` and names its driver call and the memory that it reads and writes. `submit`
+gathers its waits, calls the driver, and counts the command. If the driver refuses all of it, no epoch advances, no
+clock joins, and the null queue's list gets its queues back. `submit_keeping_gil` keeps the GIL where it can.
+The common launch is inlined in queues/launch, and calls `is_ready_to_launch` and `count_launch`.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
@@ -38,32 +38,32 @@ cdef void count_calls(DeviceState* device, uint32_t calls) noexcept nogil
 cdef void divide_capacity(DeviceState* device, uint64_t most) noexcept nogil
 cdef void join_quota(DeviceState* device, uint64_t shared) noexcept nogil
 cdef void return_quota(QueueState* queue, uint64_t in_flight) noexcept nogil  # the queue is locked
-# `more`: how much room is taken with the next command, before anybody asks again
+# `more`: room that is taken with the next command, without another check
 cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil  # the queue is locked
 cdef Status await_capacity(QueueState* queue, uint64_t more) noexcept nogil  # blocks; no lock is held
 cdef uint64_t room_of_host_function(const QueueState* queue) noexcept nogil  # beside its command
 cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil  # blocks; no lock is held
-# These block until all events are over, and no lock is held
+# These block until all events are over; no lock is held
 cdef Status wait_on_host(DeviceState* device, Waits events, Interrupted ask) noexcept nogil
 cdef Status wait_watched(const Driver* driver, void* context, Waits events, Interrupted ask) noexcept nogil
 
 cdef cppclass Order:
-    """The waits that the next command of a queue carries, and the changes that its success will make. It has the lock
-    of the queue from `gather` on, and ends by giving it back before anything else.
+    """The waits of a queue's next command, and the changes that its success makes. `gather` takes the queue's lock; the
+    destructor releases it before anything else.
     """
     Refs[Marker] markers  # gathered for this command
     vector[void*] events  # what `waits_of` has listed
     ClockRef clock  # what the queue is ordered after once the command is submitted
-    const Clock* covered  # a marker's clock that `clock` already covers: markers gathered by the null queue share it
+    const Clock* covered  # a marker's clock that `clock` covers: markers that the null queue gathers share it
     Refs[QueueState] taken  # queues taken off the null queue's list, with the list's references
     uint64_t null_epoch
     uint64_t elided_completed
     uint64_t elided_ordered
-    Guard locked  # the last field: it goes first
+    Guard locked  # the last field, destroyed first
 
 
 cdef inline bint owes_null_wait(QueueState* queue) noexcept nogil:  # the queue is locked
-    """Compare two integers. May say yes without need, but never no by mistake: gathering drops needless waits."""
+    """Compare two integers. May return true without need, never false by mistake: gathering drops needless waits."""
     if queue.is_null:
         return queue.device.null_order.pending.load(memory_order_acquire) != NULL
     if not queue.blocking:
@@ -75,10 +75,8 @@ cdef inline bint owes_null_wait(QueueState* queue) noexcept nogil:  # the queue 
     return True
 
 
-cdef inline bint gathers_nothing(QueueState* queue) noexcept nogil:
-    """Return whether nothing must be gathered and too few commands are in flight for the driver to block, so that the
-    GIL may be kept. The queue is locked. It may have pending waits, which its next command carries.
-    """
+cdef inline bint gathers_nothing(QueueState* queue) noexcept nogil:  # the queue is locked
+    """Return whether the GIL may be kept: no wait to gather, and no full queue. Pending waits are allowed."""
     return (
         queue.slow_path == 0
         and not owes_null_wait(queue)
@@ -90,7 +88,7 @@ cdef Status wait_for_creator(QueueState* queue, const ClockEntry& creation) noex
 
 
 cdef inline Moment moment_of(const QueueState* queue, const Clock* clock) noexcept nogil:
-    """Return what a command of the queue comes after, which is ordered after `clock`."""
+    """Return what a command of the queue comes after, if the queue is ordered after `clock`."""
     cdef const Epochs* null_queue = NULL
     if queue.blocking:
         null_queue = <const Epochs*> queue.device.null_queue.epochs
@@ -98,7 +96,7 @@ cdef inline Moment moment_of(const QueueState* queue, const Clock* clock) noexce
 
 
 cdef inline Status wait_for_creation(QueueState* queue, const Usage* usage) noexcept nogil:
-    """Order the queue's next command after the creation of memory that it uses. The queue is not locked."""
+    """Order the queue's next command after the creation of memory. The queue is not locked."""
     cdef Moment moment
     if usage.creation.queue == NULL:
         return 0
@@ -107,7 +105,7 @@ cdef inline Status wait_for_creation(QueueState* queue, const Usage* usage) noex
 
 
 cdef inline void push_on_list(QueueState* queue) noexcept nogil:
-    """Push the queue on the list, which takes over a reference to it. The queue is locked."""
+    """Push the queue on the list, which gets the caller's reference to it. The queue is locked."""
     cdef QueueState* head = queue.device.null_order.pending.load(memory_order_relaxed)
     queue.order.null_pending = True
     queue.order.next_listed = head
@@ -116,24 +114,23 @@ cdef inline void push_on_list(QueueState* queue) noexcept nogil:
 
 
 cdef inline void enter_list(QueueState* queue) noexcept nogil:  # the queue is locked
-    """Enter a blocking queue that has new work in its device's list. The list holds a reference to it."""
+    """Enter a blocking queue with new work in its device's list, which holds a reference to it."""
     if not queue.order.null_pending and queue.blocking and not queue.is_null:
         push_on_list(retain(queue))
 
 
-cdef inline void count_command(QueueState* queue) noexcept nogil:
-    """Count a command that the driver took. The queue is locked."""
+cdef inline void count_command(QueueState* queue) noexcept nogil:  # the queue is locked
     advance_submitted(queue.epochs)
 
 
 cdef cppclass Command:
-    """A command of a queue, or several with no other between. Derive from it; `init_command` sets all of these."""
-    # Calls the driver, and `commit` when the driver has taken something. The queue is locked.
+    """A command of a queue, or several with no other in between. `init_command` sets all members."""
+    # Calls the driver, and `commit` for what the driver has taken. The queue is locked.
     Status (*call)(QueueState* queue, Command* command, Waits waits) noexcept nogil
-    Usage* writes  # memory whose use is noted; the caller keeps it. NULL for none
+    Usage* writes  # memory whose use is noted; kept by the caller. NULL for none
     Usage* reads
-    bint holds  # the queue stands still at it until the host or another process does something
-    bint parted  # several commands to the driver: when it fails, some of them may be work of the queue
+    bint holds  # it holds the queue until the host or another process acts
+    bint parted  # multi-call command: after a failure some of its driver calls may be work of the queue
     bint at_once  # the caller holds another lock, so `submit` does not wait for room in the queue
     bint began  # something was committed
     Order* order  # of the waits that the first part carries; NULL where none was gathered
@@ -149,12 +146,12 @@ cdef inline void init_command(
 
 
 cdef void commit_order(QueueState* queue, Command* command) noexcept nogil
-# Count a part that failed although the driver may have it. The queue's next command carries the waits
+# Count a part that failed although the driver may have it. Its waits are left to the queue's next command
 cdef void count_failed(QueueState* queue, Command* command) noexcept nogil
 
 
-cdef inline void commit(QueueState* queue, Command* command) noexcept nogil:
-    """Count what the driver took, and the waits that it carried, and note its uses of memory. The queue is locked."""
+cdef inline void commit(QueueState* queue, Command* command) noexcept nogil:  # the queue is locked
+    """Count what the driver took and the waits that it carried, and note its uses of memory."""
     if command.order != NULL and not command.began:
         commit_order(queue, command)
     else:
@@ -168,14 +165,12 @@ cdef inline void commit(QueueState* queue, Command* command) noexcept nogil:
 
 cdef bint comes_after_creations(QueueState* queue, const Command* command) noexcept nogil
 cdef Status submit_after_pending(QueueState* queue, Command* command) noexcept nogil
-# Submit a command with the waits that it owes. It may block in the driver or on a lock: never call it with the GIL held
+# Submit a command with the waits that it owes. Blocks in the driver or on a lock: never call it with the GIL held
 cdef Status submit(QueueState* queue, Command* command) noexcept nogil
 
 
-cdef inline Status submit_ready(QueueState* queue, Command* command) noexcept nogil:
-    """Submit a command that has no wait to gather, when the driver cannot block; NOT_NOW, and nothing was done, in any
-    other case. The queue is locked.
-    """
+cdef inline Status submit_ready(QueueState* queue, Command* command) noexcept nogil:  # the queue is locked
+    """Submit a command if it gathers no wait and the driver cannot block; else do nothing and return NOT_NOW."""
     if not gathers_nothing(queue):
         return NOT_NOW
     if (command.writes != NULL and command.writes.creation.queue != NULL) or (
@@ -189,7 +184,7 @@ cdef inline Status submit_ready(QueueState* queue, Command* command) noexcept no
 
 
 cdef inline Status submit_keeping_gil(QueueState* queue, Command* command) noexcept:
-    """`submit`, which keeps the GIL unless it may have to wait."""
+    """`submit`, but keep the GIL unless it may have to wait."""
     cdef Status status = NOT_NOW
     cdef Guard guard
     if not is_memory_short() and guard.try_take(queue.lock):
@@ -204,10 +199,9 @@ cdef inline Status submit_keeping_gil(QueueState* queue, Command* command) noexc
 # Submit the waits that the next command would owe, if any, as a command of their own
 cdef Status submit_waits(QueueState* queue) noexcept nogil
 cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil
-# Keeps the GIL, unless it may have to wait
+# Keeps the GIL, unless it may have to wait; `record_keeping_gil` likewise
 cdef Status wait_keeping_gil(QueueState* queue, Marker* marker) noexcept
 cdef Status wait_for_point(QueueState* queue, uint64_t producer, uint64_t epoch) noexcept nogil
-# Keeps the GIL, unless it may have to wait
 cdef Status record_keeping_gil(QueueState* queue, int use, Ref[Marker]& marker) noexcept
 cdef void unlist_idle(DeviceState* device) noexcept nogil
 cdef bint note_listed_end(DeviceState* device) noexcept nogil

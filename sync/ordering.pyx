@@ -1,8 +1,8 @@
 """The wait rules: HIP's legacy null stream, and waits that are dropped because they order nothing.
 
-Lock order: a command holds its own queue's lock. Only the null queue takes a second one: while it gathers, it locks
-each blocking queue in turn. Elsewhere a second one is only tried. Every other waiter takes the producer's marker,
-unlocks the producer and then locks itself, so two queues that wait on each other from two threads cannot deadlock.
+Lock order: a command holds its own queue's lock. Only the null queue takes a second one, that of each blocking queue in
+turn, while it gathers; any other second lock is only tried. Every other waiter takes the producer's marker, unlocks the
+producer and then locks itself, so two queues that wait for each other from two threads cannot deadlock.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
@@ -27,7 +27,7 @@ from forebay.core.vector_clock cimport (
 )
 
 cdef enum:
-    WAYS = 32  # how often a full queue is asked while as many commands are submitted as it takes
+    WAYS = 32  # polls of a full queue while as many commands as it takes are submitted
 
 
 cdef Waits waits_of_pending(QueueState* queue, vector[void*]& events) noexcept nogil:  # the queue is locked
@@ -41,11 +41,8 @@ cdef void drop_pending(QueueState* queue) noexcept nogil:  # the queue is locked
     queue.order.clock_before = NULL
 
 
-cdef void thin_pending(QueueState* queue) noexcept nogil:
-    """Drop pending waits that are done, or covered by a later one of the same queue. The queue is locked.
-
-    It is called when their number has doubled, so that a wait costs the same however many were added before.
-    """
+cdef void thin_pending(QueueState* queue) noexcept nogil:  # the queue is locked
+    """Prune waits that are done or covered by a later one, when their number has doubled: a wait's cost is constant."""
     cdef unordered_map[uint64_t, size_t] newest
     cdef Refs[Marker] kept
     cdef Marker* marker
@@ -60,8 +57,7 @@ cdef void thin_pending(QueueState* queue) noexcept nogil:
     queue.order.prune_at = max(<size_t> 8, 2 * queue.order.pending.size())
 
 
-cdef void add_pending(QueueState* queue, Marker* marker) noexcept nogil:
-    """Add a wait for the queue's next command. The queue is locked."""
+cdef void add_pending(QueueState* queue, Marker* marker) noexcept nogil:  # the queue is locked
     if queue.order.pending.empty():
         queue.order.before_pending = submitted_epoch(queue.epochs)
         queue.order.clock_before = <Clock*> queue.order.clock
@@ -71,7 +67,7 @@ cdef void add_pending(QueueState* queue, Marker* marker) noexcept nogil:
 
 
 cdef Status carry_pending(QueueState* queue) noexcept nogil:
-    """Submit the waits that no command has carried yet. The queue is locked."""
+    """Submit the waits that no command has carried. The queue is locked."""
     cdef vector[void*] events
     cdef Status status
     submit_collected(queue)
@@ -84,9 +80,7 @@ cdef Status carry_pending(QueueState* queue) noexcept nogil:
 
 
 cdef void renew_marker(Marker* marker, uint64_t epoch, Clock* clock, void* event, int use) noexcept nogil:
-    """Make a marker that only the caller has that of a later epoch of its queue: as `new_marker`, without memory of its
-    own.
-    """
+    """Reuse a marker that only the caller has for a later epoch of its queue, so that no memory is allocated."""
     if marker.event != NULL:
         marker.driver.destroy_event(marker.event)
     marker.epoch = epoch
@@ -97,9 +91,9 @@ cdef void renew_marker(Marker* marker, uint64_t epoch, Clock* clock, void* event
 
 
 cdef inline void replace_marker(QueueState* queue, Ref[Marker]& marker, void* event, int use) noexcept nogil:
-    """Let the event be the marker of the queue's newest epoch. The queue is locked."""
+    """Set a marker of the queue's newest epoch, with this event. The queue is locked."""
     cdef uint64_t epoch = submitted_epoch(queue.epochs)
-    # If only the queue has it, no other code can get it
+    # If the queue has the only reference, no other code can get one
     if marker.get() != NULL and marker.get().references.load(memory_order_acquire) == 1:
         renew_marker(marker.get(), epoch, queue.order.clock, event, use)
         return
@@ -108,7 +102,7 @@ cdef inline void replace_marker(QueueState* queue, Ref[Marker]& marker, void* ev
 
 
 cdef void keep_marker(QueueState* queue, void* event, int use) noexcept nogil:  # the queue is locked
-    """Make the event, NULL when nothing is outstanding, the marker of the queue's newest epoch."""
+    """Make the event the queue's newest marker; NULL when nothing is outstanding."""
     if event != NULL:
         queue.counts.markers_made += 1
         queue.counts.events_made += 1
@@ -116,27 +110,26 @@ cdef void keep_marker(QueueState* queue, void* event, int use) noexcept nogil:  
 
 
 # A finish right after a copy waits for the copy's own event: NVIDIA's OpenCL takes up to 8 us for a marker after one.
-# No other code gets that event, because it is not flushed: what another queue waits for, or the host asks for without
-# waiting, must be.
+# No other code gets that event, because it is not flushed, as events for other queues and for polls must be.
 
 
-cdef void keep_copied(QueueState* queue, void* event) noexcept nogil:
-    """Keep the event of the copy that was counted last. The queue is locked."""
+cdef void keep_copied(QueueState* queue, void* event) noexcept nogil:  # the queue is locked
+    """Keep the event of the copy that was counted last."""
     queue.counts.events_made += 1
     replace_marker(queue, queue.order.copied, event, FOR_HOST)
 
 
 cdef bint is_idle(QueueState* queue) noexcept nogil:
-    """Return whether the queue has nothing outstanding. For an adopted queue only the driver knows."""
+    """Return whether nothing is outstanding. An adopted queue never counts as idle: only the driver knows."""
     return is_empty(queue.epochs) and (not queue.adopted or is_closed(queue))
 
 
 cdef Status take_marker(QueueState* queue, int use, Ref[Marker]& marker) noexcept nogil:
     """Give the marker of everything submitted to this queue so far. The queue is locked.
 
-    An epoch has at most one marker, or two when the first was for the device alone and the host asks later. A queue
-    with nothing outstanding needs no driver event. An adopted queue may have received commands that forebay did not
-    see. Each call therefore counts as a command, so that the queue's markers are never shared.
+    An epoch has at most one marker, or two if the first was for the device alone and the host asks later. Without
+    outstanding work no driver event is needed. An adopted queue may have commands that forebay did not see, so each
+    call counts as a command, and its markers are never shared.
     """
     submit_collected(queue)
     if queue.adopted and not is_closed(queue):
@@ -171,7 +164,7 @@ cdef Status ask_queue(QueueState* queue, bint* done) noexcept nogil:
     return status
 
 
-# -- points: epochs that somebody may wait for later, without waiting for what comes after them
+# -- points: epochs that can be waited for without waiting for what comes after them
 
 
 cdef void forget_done_checkpoints(QueueState* queue) noexcept nogil:  # the queue is locked
@@ -181,7 +174,7 @@ cdef void forget_done_checkpoints(QueueState* queue) noexcept nogil:  # the queu
 
 
 cdef Status mark_for_host(QueueState* queue, uint64_t epoch, Clock* clock, Ref[Marker]& marker) noexcept nogil:
-    """Make a marker for the host, which carries no waits. The queue is locked."""
+    """Make a marker for the host, without waits. The queue is locked."""
     cdef void* event = NULL
     cdef Status status = queue.driver.marker(queue.handle, no_waits(), FOR_HOST, &event)
     if status == 0:
@@ -192,8 +185,8 @@ cdef Status mark_for_host(QueueState* queue, uint64_t epoch, Clock* clock, Ref[M
 
 
 cdef Status mark_before(QueueState* queue, uint64_t epoch, Clock* clock, Ref[Marker]& marker) noexcept nogil:
-    """Give a marker, for the host, of all that the driver has. That is this epoch, when the queue had this clock: what
-    counts as submitted since is pending or collected. The queue is locked.
+    """Give a marker for the host of all that the driver has: this epoch, with this clock. What counts as submitted
+    since is pending or collected. The queue is locked.
     """
     cdef Marker* newest = queue.order.marker.get()
     if newest != NULL and newest.epoch == epoch and newest.use & FOR_HOST:
@@ -203,11 +196,10 @@ cdef Status mark_before(QueueState* queue, uint64_t epoch, Clock* clock, Ref[Mar
 
 
 cdef Status mark_alone(QueueState* queue, Ref[Marker]& marker) noexcept nogil:
-    """Give a marker, for the host, of the queue's own work and of nothing that the queue waits for. The queue is
-    locked.
+    """Give a marker for the host of the queue's own work, without its waits. The queue is locked.
 
-    It is for who asked in vain: a marker fails when something that the queue waits for has failed, and may then be the
-    newest, which all share, for as long as nothing else is submitted.
+    It is for a caller whose marker failed. A marker fails when something that the queue waits for has failed, and all
+    share that marker until something else is submitted.
     """
     cdef uint64_t epoch
     submit_collected(queue)
@@ -223,7 +215,7 @@ cdef Status mark_early(QueueState* queue, Ref[Marker]& marker) noexcept nogil:
 
 
 cdef void take_done_checkpoints(QueueState* queue, Refs[Marker]& markers) noexcept nogil:  # the queue is locked
-    """`forget_done_checkpoints`, but the caller releases them, after it has unlocked the queue."""
+    """Like `forget_done_checkpoints`, but the caller releases them after it has unlocked the queue."""
     cdef uint64_t done = completed_epoch(queue.epochs)
     while not queue.order.checkpoints.empty() and queue.order.checkpoints.front().get().epoch <= done:
         markers.push_back(move(queue.order.checkpoints.front()))
@@ -239,10 +231,8 @@ cdef void take_markers(QueueState* queue, Refs[Marker]& markers) noexcept nogil:
     markers.push_back(move(queue.order.copied))
 
 
-cdef Status add_checkpoint(QueueState* queue, uint64_t apart) noexcept nogil:
-    """Mark what was submitted before the pending waits, if the last mark was `apart` commands before, or more. The
-    queue is locked.
-    """
+cdef Status add_checkpoint(QueueState* queue, uint64_t apart) noexcept nogil:  # the queue is locked
+    """Mark what precedes the pending waits, if that is at least `apart` commands after the last checkpoint."""
     cdef Ref[Marker] marker
     cdef uint64_t epoch = submitted_epoch(queue.epochs) if queue.order.pending.empty() else queue.order.before_pending
     cdef uint64_t marked = completed_epoch(queue.epochs)
@@ -258,23 +248,23 @@ cdef Status add_checkpoint(QueueState* queue, uint64_t apart) noexcept nogil:
 
 
 cdef Status add_checkpoint_before_gate(QueueState* queue) noexcept nogil:
-    """Mark this point, because what the queue is given next can be held up: by a host function, a gate, or a wait for
-    a queue that is held. A wait for an earlier point then does not wait for that. The queue is locked.
+    """Mark this point, because the next command can be held up: a host function, a gate, or a wait for a held queue. A
+    wait for an earlier point then does not wait for that command. The queue is locked.
     """
     forget_done_checkpoints(queue)
     if queue.order.checkpoints.size() >= 8 and poll_marker(queue.order.checkpoints.front().get()) == DONE:
-        forget_done_checkpoints(queue)  # no other code may ever ask how far it is
+        forget_done_checkpoints(queue)  # no other code may ever poll it
     return add_checkpoint(queue, 1)
 
 
 cdef Status add_checkpoints(QueueState* queue) noexcept nogil:
-    """Where the queue may be full, ask how far it is, by a marker now and then. The queue is locked.
+    """Poll the progress of a queue that may be full, by a marker now and then. The queue is locked.
 
-    A program that never waits would otherwise not learn of it. A device that keeps up is then asked, and
-    given a marker, once for all that fits into a queue: the commands in between keep the GIL.
+    A program that never waits would not learn of it otherwise. While the device keeps up, there is one poll and one
+    marker for each capacity of the queue; the commands in between keep the GIL.
     """
     forget_done_checkpoints(queue)
-    # An answer takes the driver as long as a launch: where the device does not keep up, few are asked for.
+    # A poll takes the driver as long as a launch, so it is rare where the device does not keep up.
     if not queue.order.checkpoints.empty() and (
         submitted_epoch(queue.epochs) % max(queue.in_flight.room // WAYS, <uint64_t> 8) == 0
     ):
@@ -284,14 +274,14 @@ cdef Status add_checkpoints(QueueState* queue) noexcept nogil:
 
 
 cdef uint64_t first_gate_epoch(QueueState* queue) noexcept nogil:  # the queue is locked
-    """Return the epoch of the queue's first gate or host function that may not be over; 0 for none."""
+    """Return the epoch of the first gate or host function that may not be over; 0 for none."""
     while not queue.order.gate_epochs.empty() and queue.order.gate_epochs.front() <= completed_epoch(queue.epochs):
         queue.order.gate_epochs.pop_front()
     return 0 if queue.order.gate_epochs.empty() else queue.order.gate_epochs.front()
 
 
-cdef Status note_gate_epoch(QueueState* queue) noexcept nogil:
-    """Note that the queue's next command is a gate or a host function. The queue is locked."""
+cdef Status note_gate_epoch(QueueState* queue) noexcept nogil:  # the queue is locked
+    """Note that the queue's next command is a gate or a host function."""
     cdef Status status = add_checkpoint_before_gate(queue)
     if status == 0:
         first_gate_epoch(queue)  # forgets those that are over
@@ -300,9 +290,7 @@ cdef Status note_gate_epoch(QueueState* queue) noexcept nogil:
 
 
 cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Ref[Marker]& marker) noexcept nogil:
-    """Give the earliest marker that shows that the queue has reached this epoch; NULL if it is
-    known to have. The queue is locked.
-    """
+    """Give the earliest marker that shows this epoch; NULL if it is known to be reached. The queue is locked."""
     cdef Marker* newest = queue.order.marker.get()
     cdef size_t i
     marker.clear()
@@ -325,10 +313,10 @@ cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Ref[Marker]& 
 
 
 cdef enum:
-    COLLECTS = 64  # commands that cannot borrow, of which one looks what others have borrowed
-    WORTH_MARKING = 64  # where a queue takes fewer commands, markers cost as much as they save
-    PAUSES = 10000  # some 1.5 s: at most, that one command gives way while its queue makes no progress
-    PAUSES_BESIDE_GATES = 500  # the same while a gate of the device is closed, which this thread may be about to open
+    COLLECTS = 64  # of 64 commands that cannot borrow, one reclaims unused quota
+    WORTH_MARKING = 64  # with less room in a queue, markers cost as much as they save
+    PAUSES = 10000  # some 1.5 s: the most that a command is delayed while its queue makes no progress
+    PAUSES_BESIDE_GATES = 500  # likewise while a gate of the device is closed, which this thread may be about to open
 
 
 cdef atomic[int32_t] host_functions
@@ -339,7 +327,7 @@ cdef vector[Quota*] quotas
 cdef void begin_hold(DeviceState* device, bint calls) noexcept nogil:
     if calls:
         host_functions.fetch_add(1)
-        device.gates.host_functions.fetch_add(1)  # before `gates.closed`, or it could be taken for a gate
+        device.gates.host_functions.fetch_add(1)  # before `gates.closed`, or it would count as a gate
     device.gates.closed.fetch_add(1)
 
 
@@ -351,7 +339,7 @@ cdef void end_hold(DeviceState* device, bint called) noexcept nogil:
 
 
 cdef uint64_t room_of_host_function(const QueueState* queue) noexcept nogil:
-    """Where graphs are launched, twice as much: CUDA changes channels at a host function and after such a launch."""
+    """Where graphs are launched, twice as much: CUDA changes channels at a host function and after a graph launch."""
     return queue.driver.room_of_host_function * (2 if queue.counts.graph_launches else 1)
 
 
@@ -361,7 +349,7 @@ cdef void renew_rooms(DeviceState* device) noexcept nogil:  # the registry is lo
 
 
 cdef void count_calls(DeviceState* device, uint32_t calls) noexcept nogil:
-    """Note how many of the driver's calls each command is at most: more than one while it is traced."""
+    """Note how many driver calls each command makes at most: more than one while it is traced."""
     cdef Guard guard
     guard.take(device.registry.lock)
     device.in_flight.calls = calls
@@ -369,8 +357,8 @@ cdef void count_calls(DeviceState* device, uint32_t calls) noexcept nogil:
 
 
 cdef void share_out(Quota* quota) noexcept nogil:  # the quota is locked, no registry is
-    """Set how many commands each queue takes, besides what is lent to it. As long as more is in flight than that leaves
-    for others, no queue surely takes more than it has.
+    """Set each queue's in-flight limit, without what is lent to it: 1 while the quota is overdrawn, because then no
+    queue surely takes more than it has.
     """
     cdef uint64_t most = quota.each if quota.left >= 0 else 1
     cdef Guard of_states
@@ -385,9 +373,8 @@ cdef void share_out(Quota* quota) noexcept nogil:  # the quota is locked, no reg
 
 
 cdef void divide_capacity(DeviceState* device, uint64_t most) noexcept nogil:
-    """Note how many commands each queue takes, now that there is one queue more: those of the driver's context have
-    less than before where they share a quota, those of private Devices, too. What a queue has in flight beyond that is
-    lent to it.
+    """Lower the in-flight limits for one queue more, of all queues that share the quota, also on private Devices. What
+    a queue has in flight beyond its own limit is charged to the quota.
     """
     cdef Quota* quota = device.in_flight.quota
     cdef QueueState* queue
@@ -426,7 +413,7 @@ cdef void lend_quota(QueueState* queue, uint64_t lent) noexcept nogil:
 
 
 cdef void join_quota(DeviceState* device, uint64_t shared) noexcept nogil:
-    """Let the queues of a new Device share what there is to share in the driver's context; 0: nothing."""
+    """Let a new Device use the shared quota of its driver context; `shared` is 0 if there is none."""
     cdef Quota* quota
     cdef Guard guard
     if shared == 0:
@@ -462,7 +449,7 @@ cdef bint borrow_quota(QueueState* queue, uint64_t more) noexcept nogil:
 
 
 cdef void return_quota(QueueState* queue, uint64_t in_flight) noexcept nogil:
-    """Give back what is lent to the queue, but for what this many commands need. The queue is locked."""
+    """Return the queue's share of the quota, but for what this many commands need. The queue is locked."""
     cdef Quota* quota = queue.device.in_flight.quota
     cdef uint64_t used = 0
     cdef Guard guard
@@ -481,14 +468,14 @@ cdef uint64_t in_flight_of(QueueState* queue) noexcept nogil:
     return submitted_epoch(queue.epochs) - completed_epoch(queue.epochs)
 
 
-cdef bint has_all(QueueState* queue) noexcept nogil:
-    """Return whether the driver has all that counts as submitted. The queue is locked."""
+cdef bint has_all(QueueState* queue) noexcept nogil:  # the queue is locked
+    """Return whether the driver has all that counts as submitted."""
     return queue.order.pending.empty() and (queue.step == NULL or queue.step.waiting == 0)
 
 
 cdef void reclaim_quota(Quota* quota) noexcept nogil:
-    """Have queues that need it no more give back what is lent to them. They are asked whether they are done, because
-    no other thread may ever do so; but none that another thread, or the caller, has locked.
+    """Reclaim unused quota. Borrowers are polled, because no other thread may ever do so; those whose lock another
+    thread or the caller holds are left out.
     """
     cdef Refs[QueueState] borrowers
     cdef QueueState* queue
@@ -501,14 +488,14 @@ cdef void reclaim_quota(Quota* quota) noexcept nogil:
     for queue in borrowers:
         if guard.try_take(queue.lock):
             if queue.driver.poll != NULL and not is_empty(queue.epochs) and has_all(queue):
-                ask_queue(queue, &done)  # what has failed is in flight
+                ask_queue(queue, &done)  # after a failure, its commands count as in flight
             return_quota(queue, in_flight_of(queue))
     guard.take(quota.lock)
-    share_out(quota)  # others may have returned what they had too much
+    share_out(quota)  # others may have returned quota that was overdrawn
 
 
 cdef bint has_capacity(QueueState* queue, uint64_t more) noexcept nogil:
-    """Return whether the driver surely takes one command more, and beside it as much as `more`. The queue is locked."""
+    """Return whether the driver surely takes one more command, and `more` beside it. The queue is locked."""
     cdef uint64_t in_flight = in_flight_of(queue)
     cdef uint64_t capacity = capacity_with(queue.device, queue.in_flight.lent)
     if in_flight == 0 or in_flight + more < capacity:
@@ -519,9 +506,9 @@ cdef bint has_capacity(QueueState* queue, uint64_t more) noexcept nogil:
 cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil:  # the queue is locked
     """Return whether the driver's call for one more command may block until a host function returns.
 
-    That may be one of any device, because one thread runs them all. One that is submitted later holds up nothing that
-    this queue waits for. The host thread never waits for capacity, because what it waits for could be the function
-    that it is in. Nor does any thread while a gate of the device is closed: it could be this one that opens it.
+    That function may be of any device, because one thread runs them all; a later one holds up nothing that this queue
+    waits for. The host thread never waits for capacity: it could wait for the function that it runs. Nor does any
+    thread while a gate of the device is closed: it could be the one that opens it.
     """
     if has_capacity(queue, more):
         return False
@@ -532,8 +519,8 @@ cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil:  # the
 
 
 cdef bint ask_first_checkpoint(QueueState* queue) noexcept nogil:
-    """Ask how far the queue is, by a mark, which is made if there is none: launches of graphs make none. Return False
-    when there is none all the same. No lock is held.
+    """Poll the queue's progress by a checkpoint. One is made if there is none, because launches of graphs make none.
+    Return False if there is still none. No lock is held.
     """
     cdef Guard guard
     if not guard.try_take(queue.lock):
@@ -548,12 +535,12 @@ cdef bint ask_first_checkpoint(QueueState* queue) noexcept nogil:
 
 
 cdef void give_way(QueueState* queue) noexcept nogil:
-    """Let waits of the host that starve go before the queue's next command: sleep while it may be given none, by the
-    limit of the watcher below. No lock is held.
+    """Sleep while the watcher's limit below allows the queue no command, so that waits of the host end. No lock is
+    held.
 
-    What the queue waits for may depend on what this thread does next: a gate that it opens, memory that a kernel polls,
-    an event of another package. So the thread goes on when its queue makes no progress, soon if a gate is closed or a
-    host function has not returned, and gives way again when the queue does. The host thread always goes on.
+    What the queue waits for may depend on this thread's next call: on a gate, memory that a kernel polls, an event of
+    another package. So the thread goes on if its queue makes no progress, soon if a gate is closed or a host function
+    has not returned, and sleeps again after some progress. The host thread never sleeps here.
     """
     cdef uint64_t limit, completed, before = UNLIMITED
     cdef int pauses = 0, most
@@ -575,7 +562,6 @@ cdef void give_way(QueueState* queue) noexcept nogil:
 
 
 cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil:
-    """Block until the marker is reached."""
     cdef Status status
     cdef void* event = marker.event
     if event == NULL:
@@ -587,7 +573,7 @@ cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil:
 
 
 cdef Status await_capacity(QueueState* queue, uint64_t more) noexcept nogil:
-    """Block while the queue may be full behind a host function. That function, and others, can submit meanwhile."""
+    """Block while the queue may be full behind a host function. Other threads can submit meanwhile."""
     cdef Ref[Marker] marker
     cdef Status status
     cdef bint collected = queue.device.in_flight.quota == NULL
@@ -597,12 +583,12 @@ cdef Status await_capacity(QueueState* queue, uint64_t more) noexcept nogil:
         guard.take(queue.lock)
         if not may_stay_full(queue, more):
             return 0
-        status = take_marker(queue, FOR_HOST, marker) if collected else 0  # all who wait here share it
+        status = take_marker(queue, FOR_HOST, marker) if collected else 0  # shared by all threads that wait here
         guard.leave()
         if status != 0:
             return status
         if not collected:
-            # To wait without need is to wait for ever where a host function waits for what this thread does next.
+            # A needless wait would never end if a host function waits for this thread's next call.
             reclaim_quota(queue.device.in_flight.quota)
             collected = True
             continue
@@ -621,7 +607,7 @@ cdef void init_order(Order* order) noexcept nogil:
 
 
 cdef bint needs_no_wait(QueueState* queue, Clock* clock, Marker* marker, Order* order) noexcept nogil:
-    """Return whether work that is ordered after ``clock`` is already ordered after the marker."""
+    """Return whether work that is ordered after `clock` is already ordered after the marker."""
     if marker.event == NULL or marker.epoch <= completed_epoch(marker.queue):
         order.elided_completed += 1
         return True
@@ -632,7 +618,7 @@ cdef bint needs_no_wait(QueueState* queue, Clock* clock, Marker* marker, Order* 
 
 
 cdef void join_marker(ClockRef& clock, Marker* marker, bint covered) noexcept nogil:
-    """Let the clock be that of what comes after the marker, too. ``covered`` says that it covers the marker's."""
+    """Order the clock after the marker, too. `covered`: it already covers the marker's clock."""
     cdef Clock* after
     if covered:
         raise_clock(clock, marker.queue, marker.epoch)
@@ -645,7 +631,6 @@ cdef void join_marker(ClockRef& clock, Marker* marker, bint covered) noexcept no
 
 
 cdef void add_wait(Order* order, Ref[Marker] reference) noexcept nogil:
-    """Add a wait for the marker to the order."""
     cdef Marker* marker = reference.get()
     cdef bint covered = marker.clock == order.covered or covers(order.clock, marker.clock)
     order.markers.push_back(move(reference))
@@ -655,7 +640,7 @@ cdef void add_wait(Order* order, Ref[Marker] reference) noexcept nogil:
 
 
 cdef void take_list(DeviceState* device, Refs[QueueState]& queues) noexcept nogil:
-    """Take the whole list of the null queue, with the list's references. The null queue is locked."""
+    """Take the whole list of the null queue, with its references. The null queue is locked."""
     cdef QueueState* queue = device.null_order.pending.exchange(NULL, memory_order_acq_rel)
     # Read the whole chain first: the next command of an unlisted queue may enter it again and rewrite its link.
     while queue != NULL:
@@ -664,9 +649,8 @@ cdef void take_list(DeviceState* device, Refs[QueueState]& queues) noexcept nogi
 
 
 cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil:
-    """Make the null queue wait for the new work of every blocking queue. The null queue is locked.
-
-    Queues that are idle, and queues whose work the null queue is already ordered after, need no wait.
+    """Make the null queue wait for the new work of every blocking queue that it is not yet ordered after. The null
+    queue is locked.
     """
     cdef Ref[Marker] marker
     cdef Status status = 0
@@ -677,7 +661,7 @@ cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil
         guard.take(queue.lock)
         queue.order.null_pending = queue.order.null_ordered = False
         if status != 0:
-            pass  # an earlier queue failed: only unlist this one, as `abort_command` returns them all
+            pass  # after a failure only unlist the others, as `abort_command` returns them all
         elif is_idle(queue):
             order.elided_completed += 1
         elif not queue.adopted and clock_epoch(order.clock, queue.epochs) >= submitted_epoch(queue.epochs):
@@ -685,19 +669,17 @@ cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil
         else:
             status = take_marker(queue, FOR_DEVICE, marker)
         if queue.adopted and not is_closed(queue) and status == 0:
-            push_on_list(retain(queue))  # it may get new work at any time, and forebay does not see it
+            push_on_list(retain(queue))  # forebay does not see when it gets new work
         guard.leave()
-        if marker.get() != NULL and marker.get().event == NULL:  # it became idle since `is_idle`: no lock prevents that
+        if marker.get() != NULL and marker.get().event == NULL:  # idle since `is_idle`: no lock prevents that
             order.elided_completed += 1
         elif marker.get() != NULL:
             add_wait(order, move(marker))
     return status
 
 
-cdef bint note_listed_end(DeviceState* device) noexcept nogil:
-    """Count a queue of the null queue's list that has ended. Return whether `unlist_idle` is due. The
-    registry is locked.
-    """
+cdef bint note_listed_end(DeviceState* device) noexcept nogil:  # the registry is locked
+    """Count a queue that ended while on the null queue's list. Return whether `unlist_idle` is due."""
     device.null_order.listed_ended += 1
     if device.null_order.listed_ended <= 64 + device.registry.queues.size() // 4:
         return False
@@ -706,11 +688,11 @@ cdef bint note_listed_end(DeviceState* device) noexcept nogil:
 
 
 cdef void unlist_idle(DeviceState* device) noexcept nogil:
-    """Take idle queues off the null queue's list, which keeps closed queues alive; and all once the null queue has
-    ended, because no command comes any more that would do so.
+    """Take idle queues off the null queue's list, which keeps closed queues alive. Once the null queue has ended, take
+    all off, because no command of it will.
 
-    Without this, a program that never uses the null queue would keep every blocking queue it ever made. It does nothing
-    while another thread submits to the null queue: that may take long, and a later call does the same work.
+    Without this, a program that never uses the null queue would keep every blocking queue it ever made. Does nothing
+    while another thread submits to the null queue, which may take long; a later call does the same work.
     """
     cdef Ref[QueueState] null_queue
     cdef Refs[QueueState] listed
@@ -726,7 +708,7 @@ cdef void unlist_idle(DeviceState* device) noexcept nogil:
     for queue in listed:
         if null_queue.get() == NULL:
             guard.take(queue.lock)
-        # Else another thread's call may block with the lock; no other code touches its place there
+        # Else another thread's driver call may block under the lock; no other code touches its place there
         if null_queue.get() == NULL or guard.try_take(queue.lock) and is_idle(queue):
             queue.order.null_pending = queue.order.null_ordered = False
         else:
@@ -734,7 +716,7 @@ cdef void unlist_idle(DeviceState* device) noexcept nogil:
 
 
 cdef Status take_null_marker(QueueState* queue, Ref[Marker]& marker, Order* order) noexcept nogil:
-    """Give the null-queue marker that this blocking queue, not locked, must wait for. ``marker`` stays NULL if none."""
+    """Give the null-queue marker that this blocking queue, not locked, must wait for; NULL for none."""
     cdef QueueState* null_queue = queue.device.null_queue
     cdef uint64_t epoch = submitted_epoch(null_queue.epochs)
     cdef Status status
@@ -781,10 +763,9 @@ cdef Status gather(QueueState* queue, Order* order) noexcept nogil:
 cdef bint settles_with_null(QueueState* queue, Order* order) noexcept nogil:
     """Return whether every null-queue command is ordered against this queue's next command. The queue is locked.
 
-    A null-queue command that comes later finds this queue in the list and waits for its lock. One that took the list
-    earlier, and is not in ``order``, still holds the null queue's lock or has advanced the null queue's epoch. So this
-    function enters the list first and checks the null queue second. The null queue works in the opposite order, so one
-    of the two always sees the other.
+    A later null-queue command finds this queue in the list and waits for its lock. One that took the list earlier, and
+    is not in `order`, still holds the null queue's lock or has advanced its epoch. So this function enters the list
+    before it checks the null queue. The null queue works in the opposite order, so one of them always sees the other.
     """
     cdef QueueState* null_queue = queue.device.null_queue
     cdef Guard guard
@@ -799,10 +780,9 @@ cdef bint settles_with_null(QueueState* queue, Order* order) noexcept nogil:
 
 
 cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:
-    """Lock the queue and gather the waits of its next command. On failure the queue is unlocked and unchanged.
+    """As `gather`, and waits for capacity, with no lock held, while the queue may be full behind a host function.
 
     Another thread that uses the null queue sees nothing of the command until the queue is unlocked, and then all of it.
-    While the queue may be full behind a host function, this waits for capacity, with no lock held.
     """
     cdef Status status
     if queue.device.in_flight.limit.load() != UNLIMITED:
@@ -810,7 +790,7 @@ cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:
     status = begin_at_once(queue, order)
     if status != 0 or has_capacity(queue, 0) and in_flight_of(queue) < queue.device.in_flight.limit.load():
         return status
-    # The queue may be full: see to it that it soon is known not to be, if it is not
+    # The queue may be full: poll, so that its progress is soon known
     if queue.device.in_flight.quota != NULL and submitted_epoch(queue.epochs) % COLLECTS == 0:
         reclaim_quota(queue.device.in_flight.quota)
     if queue.in_flight.room >= WORTH_MARKING or queue.device.in_flight.limit.load() != UNLIMITED:
@@ -828,12 +808,12 @@ cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:
 cdef Status begin_at_once(QueueState* queue, Order* order) noexcept nogil:
     cdef Status status
     cdef Guard guard
-    if is_memory_short():  # nothing may run out of it from here on
+    if is_memory_short():  # from here on nothing may run out of host memory
         return NO_MEMORY
     status = gather(queue, order)
     while status == 0 and not settles_with_null(queue, order):
         abort_command(queue, order)
-        guard.take(queue.device.null_queue.lock)  # once we hold this, its command is submitted
+        guard.take(queue.device.null_queue.lock)  # with this lock, its command is submitted
         guard.leave()
         status = gather(queue, order)
     if status == 0 and not order.markers.empty() and closed_gates(queue.device) != 0:
@@ -844,7 +824,7 @@ cdef Status begin_at_once(QueueState* queue, Order* order) noexcept nogil:
 
 
 cdef Waits waits_of(QueueState* queue, Order* order) noexcept nogil:  # the queue is locked
-    """List the events that the next command waits for: of the pending waits and of the gathered ones."""
+    """List the events of the pending waits and of the gathered ones."""
     order.events.clear()
     waits_of_pending(queue, order.events)
     for marker in order.markers:
@@ -853,7 +833,7 @@ cdef Waits waits_of(QueueState* queue, Order* order) noexcept nogil:  # the queu
 
 
 cdef void settle(QueueState* queue, Order* order) noexcept nogil:
-    """Count the dropped waits, and remember how far the null queue needs no more waits. The queue is locked."""
+    """Count the dropped waits, and note the null queue's epoch up to which none is needed. The queue is locked."""
     queue.counts.waits_elided_completed += order.elided_completed
     queue.counts.waits_elided_ordered += order.elided_ordered
     if order.null_epoch > queue.order.null_seen.load(memory_order_relaxed):
@@ -861,44 +841,41 @@ cdef void settle(QueueState* queue, Order* order) noexcept nogil:
 
 
 cdef void count_gathered(QueueState* queue, Order* order) noexcept nogil:
-    """Count a command, and order the queue after all that was gathered for it. The queue is locked."""
+    """Count a command, and order the queue after all that was gathered. The queue is locked."""
     queue.counts.waits_made += order.markers.size()
-    swap_clocks(queue.order.clock, order.clock)  # the old one goes with the order, after unlocking
+    swap_clocks(queue.order.clock, order.clock)  # the old one is released with the order, after unlocking
     settle(queue, order)
     count_command(queue)
 
 
-cdef void leave_waits(QueueState* queue, Order* order) noexcept nogil:
-    """Count a command of waits alone. The queue's next command, or the next marker, carries them to the
-    driver. The queue is locked.
-    """
+cdef void leave_waits(QueueState* queue, Order* order) noexcept nogil:  # the queue is locked
+    """Count a command of waits alone, which the queue's next command or marker carries to the driver."""
     for marker in order.markers:
         add_pending(queue, marker)
     count_gathered(queue, order)
 
 
 cdef void abort_command(QueueState* queue, Order* order) noexcept nogil:
-    """Undo the gathering of a command that was not submitted: no epoch advances, no clock joins. Unlocks.
+    """Undo the gathering for a command that was not submitted: no epoch advances, no clock joins. Unlocks.
 
-    The null queue stays locked until its list has its queues back. Otherwise another null-queue command could find the
-    list empty.
+    The null queue stays locked until its list has its queues back, so that none of its commands finds the list empty.
     """
     cdef Guard guard
     for taken in order.taken:
         guard.take(taken.lock)
-        if not taken.order.null_pending:  # else another command has entered it again meanwhile
+        if not taken.order.null_pending:  # else another command has entered it again
             push_on_list(retain(taken))
     guard.leave()
-    # What `note_gate_epoch` has noted of it
+    # Noted by `note_gate_epoch`
     while not queue.order.gate_epochs.empty() and queue.order.gate_epochs.back() > submitted_epoch(queue.epochs):
         queue.order.gate_epochs.pop_back()
-    order.locked.leave()  # and only then drop what the order still owns: to release an event is a driver call
+    order.locked.leave()  # first, because the releases below call the driver
     order.markers.clear()
     order.clock = NULL
     order.taken.clear()
 
 
-# -- the one way in which commands are submitted
+# -- the only functions that submit commands
 
 
 cdef void commit_order(QueueState* queue, Command* command) noexcept nogil:  # the queue is locked
@@ -943,14 +920,14 @@ cdef Status submit(QueueState* queue, Command* command) noexcept nogil:
 
 
 cdef bint comes_after_creations(QueueState* queue, const Command* command) noexcept nogil:
-    """Return whether a command that carries no wait comes after the creation of its memory. The queue is locked."""
+    """Return whether a command without waits comes after the creation of its memory. The queue is locked."""
     cdef Moment moment = moment_of(queue, queue.order.clock)
     return (command.writes == NULL or is_created(command.writes, &moment)) and (
         command.reads == NULL or is_created(command.reads, &moment))
 
 
 cdef Status submit_after_pending(QueueState* queue, Command* command) noexcept nogil:
-    """Submit a command that carries the pending waits, and gathers none. The queue is locked."""
+    """Submit a command with the pending waits and no others. The queue is locked."""
     cdef vector[void*] events
     cdef Status status
     if is_memory_short():
@@ -967,7 +944,7 @@ cdef Status submit_after_pending(QueueState* queue, Command* command) noexcept n
 cdef Status call_waits(QueueState* queue, Command* command, Waits waits) noexcept nogil:
     cdef Status status = 0
     if queue.adopted:
-        advance_submitted(queue.epochs)  # for the commands that it got from outside forebay
+        advance_submitted(queue.epochs)  # for commands from outside forebay
     if not command.order.markers.empty():
         status = queue.driver.barrier(queue.handle, waits)
         if status == 0:
@@ -991,10 +968,7 @@ cdef bint drops_wait(QueueState* queue, Marker* marker) noexcept nogil:  # the q
 
 
 cdef Status add_marker(QueueState* queue, Marker* marker, Order* order) noexcept nogil:
-    """Add a wait for a marker. The caller keeps its reference.
-
-    A marker of another context is waited for through a bridge event of this context.
-    """
+    """Add a wait for a marker, by a bridge event if it is of another context. The caller keeps its reference."""
     cdef void* bridged = NULL
     cdef Ref[Marker] bridge
     cdef Status status
@@ -1006,7 +980,7 @@ cdef Status add_marker(QueueState* queue, Marker* marker, Order* order) noexcept
     if status == 0:
         queue.counts.events_made += 1
         bridge = new_marker(queue.device, marker.queue, marker.epoch, marker.clock, bridged, FOR_DEVICE)
-        if queue.driver.gates_forbid_releases:  # for the driver it is a closed gate, until its event is over
+        if queue.driver.gates_forbid_releases:  # for the driver it is a closed gate until its event is over
             guard.take(queue.device.registry.lock)
             queue.device.gates.bridges.share(bridge.get())
             queue.device.gates.closed_bridges.fetch_add(1)
@@ -1021,11 +995,10 @@ cdef bint may_be_held(QueueState* queue, Marker* marker) noexcept nogil:
 
 
 cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil:
-    """Add an edge from the marker to the queue's next command. A dropped wait changes nothing but a counter. With NULL,
-    add only the waits that the next command would gather.
+    """Add an edge from the marker to the queue's next command; with NULL, add only the waits that it would gather.
 
-    A wait that is not dropped counts as a command at once, though a later command carries it. Otherwise a host thread
-    could see the queue as empty while the edge is outstanding, and that command may be refused.
+    A dropped wait changes nothing but a counter. Any other counts as a command at once, though a later command carries
+    it: otherwise a host thread could see the queue as empty with the edge outstanding, and that command may be refused.
     """
     cdef Order order
     cdef Status status = 0
@@ -1057,7 +1030,7 @@ cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil:
 
 
 cdef bint wait_at_once(QueueState* queue, Marker* marker) noexcept nogil:
-    """Add the edge if that blocks no thread and calls no driver. Return False where nothing was done."""
+    """Add the edge if that blocks no thread and calls no driver; otherwise do nothing and return False."""
     cdef Guard guard
     if is_memory_short() or not guard.try_take(queue.lock):
         return False
@@ -1084,8 +1057,8 @@ cdef Status wait_keeping_gil(QueueState* queue, Marker* marker) noexcept:
 
 
 cdef Status wait_for_point(QueueState* queue, uint64_t producer, uint64_t epoch) noexcept nogil:
-    """Add an edge from an epoch of another queue, by its id, and from nothing later that can be held up. The queue may
-    be closed, or gone because it is done.
+    """Add an edge from an epoch of another queue, and from nothing later that can be held up. That queue may be closed,
+    or gone because it is done.
     """
     cdef Ref[QueueState] found
     cdef QueueState* state
@@ -1107,7 +1080,7 @@ cdef Status wait_for_creator(QueueState* queue, const ClockEntry& creation) noex
         if found.get() == NULL:
             found = find_queue(device, creation.queue.queue_id)
     guard.leave()
-    if found.get() == NULL:  # it has ended: then all its work is done
+    if found.get() == NULL:  # it has ended, and so all its work is done
         note_reached(creation.queue, creation.epoch, NULL)
         return 0
     return wait_for_epoch(queue, found.get(), creation.epoch)
@@ -1152,8 +1125,8 @@ cdef Status call_record(QueueState* queue, Command* command, Waits waits) noexce
 cdef Status record_keeping_gil(QueueState* queue, int use, Ref[Marker]& marker) noexcept:
     """Give the marker of this point. A record is a command and obeys the null-queue rules.
 
-    It shares the queue's marker when nothing was submitted since that marker was made and there is no new wait. A timed
-    record is always its own command.
+    It shares the queue's marker if nothing was submitted since and there is no new wait. A timed record is always a
+    command of its own.
     """
     cdef Record record
     cdef Status status
@@ -1169,21 +1142,20 @@ cdef Status record_keeping_gil(QueueState* queue, int use, Ref[Marker]& marker) 
     return status
 
 
-# -- waits of the host that end, although other threads go on submitting
+# -- waits of the host that end although other threads go on submitting
 #
-# On some drivers they starve beside such threads (`waits_starve`). On Intel's CPU runtime a waiting thread executes
-# commands of any queue of the process, and returns only when it finds none. A watcher, a native thread, therefore looks
-# at all such waits every few milliseconds, and limits what each queue may have in flight:
+# On some drivers such waits starve (`waits_starve`): on Intel's CPU runtime a waiting thread executes commands of any
+# queue of the process, and returns only when it finds none. So a watcher, a native thread, looks at all such waits
+# every few milliseconds, and limits what each queue may have in flight:
 #
-# - Once other threads have submitted during a wait, each queue may have a few milliseconds of work in flight. This
-#   limit ends a second after the last such submission was seen.
-# - Once a wait has lasted for long beside such threads, queues drain now and then: a thread of the runtime, and a
-#   waiting thread too, stays with a queue until that is empty. So it may never come to the queue that is waited for, or
-#   never return. Whether a wait starves or only waits for much work cannot be known. Queues are held for a fifth of the
-#   time at most, so that threads whose work goes well lose little.
+# - Once other threads submit during a wait, each queue may have a few milliseconds of work in flight, until a second
+#   after the last such submission was seen.
+# - Once a wait has lasted for long beside such threads, queues drain now and then. The runtime's threads, and waiting
+#   ones, stay with a queue until it is empty. So they may never come to the queue that is waited for, or never return.
+#   A starving wait looks like one for much work, so queues are held for a fifth of the time at most.
 #
-# The limit is part of a queue's `room`, so the launch path does not get longer; `give_way` obeys it. A wait that no
-# other thread disturbs costs its registration. Without waits the watcher ends.
+# The limit is part of a queue's `room`, so the launch path is not longer; `give_way` obeys it. A wait that no other
+# thread disturbs costs its registration. Without waits the watcher ends.
 
 cdef extern from *:
     """
@@ -1275,45 +1247,45 @@ cdef extern from *:
 
 
 cdef enum:
-    FIRST_BACKLOG = 32  # commands in flight of a queue, until it is known how fast they run
-    LEAST_BACKLOG = 4  # so that a queue with long commands drains soon, and the device is busy all the same
-    MOST_BACKLOG = 512  # a GPU's driver takes some hundreds, too, before a launch blocks
-    IDLE_LOOKS = 250  # without a wait, before the watcher ends
+    FIRST_BACKLOG = 32  # commands of a queue in flight, until their rate is known
+    LEAST_BACKLOG = 4  # a queue with long commands drains soon, and the device is still busy
+    MOST_BACKLOG = 512  # a GPU's driver also takes some hundreds before a launch blocks
+    IDLE_LOOKS = 250  # looks without a wait, before the watcher ends
     # All in microseconds
     PAUSE = 4000  # between two looks
     PAUSE_IN_WAIT = 2000  # the same, while a wait lasts
-    PAUSE_TO_COMPARE = 500  # while the limit holds waits are short, and whether threads submit during one must be seen
+    PAUSE_TO_COMPARE = 500  # under the limit waits are short, but submissions during one must be seen
     CALM = 1000000  # without a submission during a wait, before the limit ends
-    WORK_IN_FLIGHT = 4000  # of a queue, while the limit holds
-    RATED = 32000  # over how long it is counted how fast commands run
-    STARVED = 20000  # how long a wait has lasted then
-    LEAST_DRAIN = 4000  # how long queues are held so that they drain; the next time twice as long if they did not
+    WORK_IN_FLIGHT = 4000  # of a queue, under the limit
+    RATED = 32000  # period for the rate of commands
+    STARVED = 20000  # length of a wait that counts as starving
+    LEAST_DRAIN = 4000  # how long queues are held to drain; doubled each time that they did not
     MOST_DRAIN = 8000000  # commands may take seconds
     MOST_BESIDE_GATES = 512000  # a queue that is held does not drain
 
 
-cdef Lock waits_lock  # guards the four that follow
-# Those that are under way: when the watcher saw each first, or 0. Never deleted: daemon threads may wait at the end
+cdef Lock waits_lock  # guards the next four
+# Waits under way: when the watcher first saw each, or 0. Never deleted: daemon threads may wait at exit
 cdef unordered_map[uint64_t, uint64_t]* host_waits = new unordered_map[uint64_t, uint64_t]()
 cdef uint64_t waits_begun = 0
 cdef bint awake = False  # the watcher
 cdef bint begun = False  # whether a wait began since the last look
 
-# The watcher's own. Times are in microseconds
+# The watcher's own; times are in microseconds
 cdef uint32_t idle_looks = 0
 cdef bint contended = False  # whether other threads submitted during a wait in the last second
 cdef bint gate_closed = False  # of any device, at the last look
-cdef uint64_t contended_at = 0  # when they were last seen to
+cdef uint64_t contended_at = 0  # when that was last seen
 cdef uint64_t backlog = FIRST_BACKLOG
 cdef uint64_t last_submitted = UNLIMITED
 cdef uint64_t rated_at = 0, completed_then = 0
-cdef uint64_t drain_length = LEAST_DRAIN, drain_begins = 0, drain_ends = 0  # the last is 0 while none lasts
+cdef uint64_t drain_length = LEAST_DRAIN, drain_begins = 0, drain_ends = 0  # the last is 0 while not draining
 
-cdef Watcher* watcher = new Watcher(look)  # never deleted, likewise
+cdef Watcher* watcher = new Watcher(look)  # never deleted either
 
 
 cdef Status wait_watched(const Driver* driver, void* context, Waits events, Interrupted ask) noexcept nogil:
-    """Wait for events, where other threads' commands can starve a wait: the watcher knows of it meanwhile."""
+    """Wait for events where other threads can starve the wait, which is registered with the watcher."""
     global awake, begun, waits_begun
     cdef uint64_t number
     cdef bint asleep
@@ -1337,7 +1309,7 @@ cdef Status wait_watched(const Driver* driver, void* context, Waits events, Inte
 
 
 cdef Status wait_on_host(DeviceState* device, Waits events, Interrupted ask) noexcept nogil:
-    """Block until all events of the device are over. No lock of a queue is held."""
+    """Block until all events of the device are over. No queue's lock is held."""
     if device.in_flight.waits_starve:
         return wait_watched(device.driver, device.context, events, ask)
     return device.driver.wait_events(device.context, events, ask)
@@ -1347,8 +1319,8 @@ cdef Status wait_on_host(DeviceState* device, Waits events, Interrupted ask) noe
 
 
 cdef uint64_t note_progress(uint64_t now, bint disturbed) noexcept nogil:
-    """Note whether other threads have submitted since the last look, if a wait has lasted as long, and how many
-    commands may be in flight beside waits. Return how many the queue with the most has in flight.
+    """Note whether other threads have submitted since the last look, if a wait lasted all the while, and the limit for
+    commands in flight beside waits. Return how many the fullest queue has in flight.
     """
     global backlog, completed_then, contended, contended_at, gate_closed, last_submitted, rated_at
     cdef uint64_t submitted = 0, completed = 0, most = 0
@@ -1368,13 +1340,13 @@ cdef uint64_t note_progress(uint64_t now, bint disturbed) noexcept nogil:
                 most = max(most, submitted_epoch(epochs) - completed_epoch(epochs))
     guard.leave()
     of_states.leave()
-    # No submission says little where the limit forbids it, but a queue that is held stays full
+    # Under the limit few submissions say little; a queue that is held stays full
     if disturbed and (submitted > last_submitted or contended and most >= backlog and not gate_closed):
         contended = True
         contended_at = now
     last_submitted = submitted
     if now >= rated_at + RATED:
-        if contended and completed > completed_then:  # fewer, when a queue has gone
+        if contended and completed > completed_then:  # lower, when a queue has gone
             backlog = (completed - completed_then) * WORK_IN_FLIGHT // (now - rated_at)
             backlog = min(max(backlog, <uint64_t> LEAST_BACKLOG), <uint64_t> MOST_BACKLOG)
         rated_at = now
@@ -1383,7 +1355,6 @@ cdef uint64_t note_progress(uint64_t now, bint disturbed) noexcept nogil:
 
 
 cdef bint is_draining(uint64_t now, bint starved, bint drained) noexcept nogil:
-    """Return whether queues are to drain now."""
     global drain_begins, drain_ends, drain_length
     if not starved:
         drain_length = LEAST_DRAIN
@@ -1404,7 +1375,7 @@ cdef bint is_draining(uint64_t now, bint starved, bint drained) noexcept nogil:
 
 
 cdef void limit_in_flight(uint64_t limit) noexcept nogil:
-    """Let no queue whose waits starve have more commands in flight."""
+    """Limit each queue whose waits may starve to this many commands in flight."""
     cdef Guard of_states
     cdef Guard guard
     of_states.take(states_lock)
@@ -1416,7 +1387,7 @@ cdef void limit_in_flight(uint64_t limit) noexcept nogil:
 
 
 cdef uint64_t look() noexcept nogil:
-    """Look at the waits that are under way. Return after how many microseconds to look again."""
+    """Look at the waits under way. Return the microseconds until the next look."""
     global awake, backlog, begun, contended, idle_looks
     cdef bint lasting = False, starved = False, waited, goes_on
     cdef uint64_t now = microseconds(), most = 0
