@@ -1,1 +1,1 @@
-"""Races: commands that use the same memory, and that no synchronization of the program orders."""
+"""Races: commands that use the same memory and that no synchronization of the program orders."""

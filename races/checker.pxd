@@ -1,4 +1,4 @@
-"""Checks the order of commands: see `checker.pyx`. What submits one on a queue with BY_CHECK announces it here."""
+"""The race checker: see `checker.pyx`. Commands of a queue with BY_CHECK are announced here when they are submitted."""
 
 from cpython.object cimport PyObject
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -18,7 +18,7 @@ cdef extern from "races/state.hpp" namespace "forebay::races" nogil:
         ALONE, BLOCKING, ALL
 
     bint join(Ref[Clock]& past, const Clock* other)
-    void reach(const Clock* past)  # the host knows all of it as done
+    void reach(const Clock* past)  # the host knows all of it to be done
 
     cdef cppclass Order:
         size_t checking, raising
@@ -74,7 +74,7 @@ cdef State* races
 
 
 cdef class Announcement:
-    """A command, and what it uses. Dropped before it is settled, it was refused, and leaves nothing."""
+    """A command and its uses of memory. If it is dropped before `settle`, it was refused, and leaves nothing."""
 
     cdef Command command
     cdef object place  # of a node of a graph: the line that made it
@@ -84,33 +84,33 @@ cdef class Announcement:
 
 
 cdef inline bint is_checked(const QueueState* queue) noexcept nogil:
-    """Return whether the checker must know of a command: the queue is checked, and not captured."""
+    """Return whether the checker must see the queue's commands: it is checked, and not captured."""
     return queue.slow_path & ~<uint32_t> (BY_STEP | BY_WATCH) == BY_CHECK
 
 
 cdef inline bint is_observed(const QueueState* queue) noexcept nogil:
-    """Return whether `announce` must know the uses of a command: the queue is checked or watched, and not captured."""
+    """Return whether `announce` needs the uses of a command: the queue is checked or watched, and not captured."""
     return queue.slow_path & (BY_CHECK | BY_WATCH) != 0 and queue.slow_path & ~<uint32_t> STILL_ALLOWED == 0
 
 
-# Call before a command is submitted. Raises RaceError where a Device wants that; else races are only reported. It may
-# run Python code: what the command uses is checked again after it.
+# Call before a command is submitted. Reports races, or raises RaceError where a Device wants that. It may run Python
+# code: check again what the command uses.
 cdef Announcement announce(AnyQueue queue, Announcement announced)
 cdef Announcement announce_use(AnyQueue queue, Usage* usage, uint64_t start, uint64_t nbytes, bint writes, str kind)
-# Call before that to `join` its past with what this command alone comes after.
+# Call before `announce`, to `join` the command's past with what it alone comes after.
 cdef Announcement begin_command(AnyQueue queue)
 
 
 cdef inline int settle(Announcement announced) noexcept:
-    """Call when a command was submitted; None where nothing was announced."""
+    """Call after a command was submitted. None: nothing was announced."""
     if announced is not None:
         races.settle(announced.command, True)
     return 0
 
 
 cdef int on_host(DeviceState* device, Announcement announced) except -1  # what the host does at once
-cdef object host_function(object function, Announcement announced)  # returns what calls the function
-# `dependencies` are those that each node comes after, by their places in `nodes`.
+cdef object host_function(object function, Announcement announced)  # returns the wrapped function
+# `dependencies`: for each node, the places in `nodes` of those that it comes after
 cdef int check_nodes(DeviceState* device, list announced, tuple nodes, list dependencies) except -1
 cdef uint32_t made(DeviceState* device, Usage* usage, uint64_t nbytes) except? 0  # returns the line
 cdef Order* order_of(AnyQueue queue) except NULL

@@ -1,7 +1,7 @@
-"""Checks that the program orders the commands that use the same memory, when they are submitted.
+"""Checks, when commands are submitted, that the program orders those that use the same memory.
 
-The order is that of the program alone: its waits, records, finishes, and queries that said yes. So a verdict does not
-depend on how far the device was. Nothing here asks a driver or forebay's own clocks, which forget what is done.
+Only the program's own order counts: its waits, records, finishes, and queries that returned true. So a verdict does not
+depend on the device's progress. Neither a driver nor forebay's own vector clocks, which forget what is done, are asked.
 """
 
 from types import SimpleNamespace
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 races = new State()
 cdef tuple NOWHERE = ("", 0, "")
 cdef dict numbers = {NOWHERE: 0}
-cdef list known = [NOWHERE]  # by number: lines of the program, and what uses are called
+cdef list known = [NOWHERE]  # lines of the program and descriptions of uses, by number
 cdef object uses_watcher = None
 
 
 def watch_uses(watcher: Callable[[Any, set[int]], None] | None) -> None:
-    """Call `watcher` before each command of the queues that are watched (`queues.queue.watch`), or none any more.
+    """Call `watcher` before each command of a watched queue (`queues.queue.watch`); None ends that.
 
-    It is given the Queue, and the addresses of the `Usage` of the memory that the command uses.
+    It gets the Queue, and the addresses of the `Usage` records of the memory that the command uses.
     """
     global uses_watcher
     uses_watcher = watcher
@@ -48,7 +48,7 @@ cdef uint32_t number_of(tuple thing) except? 0:
 
 
 cdef uint32_t line_of_program() except? 0:
-    """Return the number of the line, (file, line, function), of this thread's innermost code that is not forebay's."""
+    """Return the number of the innermost line of this thread, (file, line, function), that is not forebay's."""
     frame = next(reports.frames_of_program(), None)
     return 0 if frame is None else number_of((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
 
@@ -59,7 +59,6 @@ def place_in_program(number: int | None = None) -> str:
 
 
 cdef Order* order_of(AnyQueue queue) except NULL:
-    """Return what is known of a queue."""
     cdef QueueState* state = queue.state
     cdef Order* order = races.find(state.epochs.queue_id)
     cdef Order* null = NULL
@@ -75,7 +74,6 @@ cdef Order* order_of(AnyQueue queue) except NULL:
 
 
 cdef class Announcement:
-    """A command, and what it uses. Dropped before it is settled, it was refused, and leaves nothing."""
 
     def __dealloc__(self):
         races.settle(self.command, False)
@@ -123,7 +121,7 @@ cdef Announcement begin_command(AnyQueue queue):
 
 
 cdef int on_host(DeviceState* device, Announcement announced) except -1:
-    """Judge what the host itself does with memory at once: it must have waited for what came before."""
+    """Judge at once what the host itself does with memory: it must have waited for earlier uses."""
     if device.checked and not announced.command.uses.empty():
         report(device, races.judge(announced.command, line_of_program()))
     return 0
@@ -142,7 +140,7 @@ cdef int report(DeviceState* device, const vector[Conflict]& found, object queue
         for side in (conflict.first, conflict.second):
             side["line"], side["what"] = known[side["line"]], known[side["what"]]
         conflicts.append(conflict)
-    races_told = [reports.tell(conflict) for conflict in conflicts]  # Python code runs, which may use any queue
+    races_told = [reports.tell(conflict) for conflict in conflicts]  # runs Python code, which may use any queue
     for race in races_told:
         if race.certain and raises:
             raise RaceError(str(race), race)
@@ -150,7 +148,7 @@ cdef int report(DeviceState* device, const vector[Conflict]& found, object queue
 
 
 cdef uint32_t made(DeviceState* device, Usage* usage, uint64_t nbytes) except? 0:
-    """Note the line that makes memory, if the device is checked, and return its number."""
+    """Note the line that makes memory, if the device is checked. Return its number."""
     cdef uint32_t line = line_of_program()
     cdef Memory* memory
     if device.checked:
@@ -167,7 +165,7 @@ cdef Ref[Clock] record_point(AnyQueue queue) except *:
 
 
 cdef class CheckedFunction:
-    """A host function, which comes after what its queue was given before it."""
+    """A host function that comes after the earlier work of its queue."""
 
     cdef object function
     cdef Ref[Clock] past
@@ -185,9 +183,9 @@ cdef class CheckedFunction:
 
 
 cdef object host_function(object function, Announcement announced):
-    """Return what calls the function: what it submits comes after what its queue was given before.
+    """Wrap a host function: what it submits comes after the earlier work of its queue.
 
-    What it tells other threads cannot be seen. So what precedes it is never raced with for certain.
+    What it reports to other threads cannot be seen. So no race with what precedes it is certain.
     """
     cdef CheckedFunction checked = CheckedFunction.__new__(CheckedFunction)
     checked.past = races.tell(announced.command)
@@ -196,7 +194,7 @@ cdef object host_function(object function, Announcement announced):
 
 
 cdef int check_nodes(DeviceState* device, list announced, tuple nodes, list dependencies) except -1:
-    """Report races of nodes with each other. Each node is judged as a queue with one command."""
+    """Report races of nodes with each other, judging each as a queue with one command."""
     cdef State graph
     cdef vector[Conflict] found, own
     cdef Announcement each
@@ -224,9 +222,8 @@ cdef int check_nodes(DeviceState* device, list announced, tuple nodes, list depe
 
 
 cdef int change_checking(AnyQueue null_queue, int by, bint raises) except -1:
-    """Check all queues of a context, those made later included, for one Device more or less.
-
-    After the last, all counts as ordered: others are not seen.
+    """Check all queues of a context, later ones included, for one Device more or less. After the last one all counts
+    as ordered, because later commands are not seen.
     """
     cdef Order* null = order_of(null_queue)
     cdef DeviceState* device = null_queue.state.device
@@ -246,5 +243,5 @@ cdef int change_checking(AnyQueue null_queue, int by, bint raises) except -1:
 
 
 def statistics() -> dict[str, int]:
-    """Return how much is remembered: pieces of memory, their uses, and queues; for tests."""
+    """Return how many pieces of memory, uses and queues are remembered; for tests."""
     return dict(zip(("memories", "uses", "queues"), races.counts(), strict=True))

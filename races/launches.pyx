@@ -1,9 +1,9 @@
 """What launches read and write: the bytes of their buffers, by what is known of the kernel.
 
 A pointer that is not const counts as written, as everywhere in forebay, unless `Kernel.reads` says otherwise or the
-compiled code shows that nothing writes through it. All bytes of a buffer count as used. But a kernel that has fewer
-work-items than elements, or has as many only because its grid is rounded up, may choose a part by an integer that it is
-given, and then another launch may choose another part.
+compiled code shows that nothing writes through it. All bytes of a buffer count as used. But if a kernel has fewer
+work-items than elements, or as many only because its grid is rounded up, an integer argument may choose the part that
+it uses. Another launch may then choose another part.
 """
 
 import numpy as np
@@ -24,10 +24,10 @@ from forebay.races.checker cimport (
 )
 
 cdef uint64_t EVERYWHERE = <uint64_t> -1
-cdef str ATOMIC_TYPE = "atomic_"  # of OpenCL C 2.0: what such a type has may be changed by atomic operations only
-cdef int UNIT = -1  # in `parts` of forebay's own kernels that copy strided memory: the bytes that each copies at once
-# By the null queue's id, which no other has: the address of a `Usage` that stays for good. It stands for all memory of
-# a context, once a kernel may follow pointers.
+cdef str ATOMIC_TYPE = "atomic_"  # of OpenCL C 2.0: only atomic operations can change what has such a type
+cdef int UNIT = -1  # key in `parts` of forebay's kernels that copy strided memory: the bytes that each copies at once
+# By the null queue's id, which is unique: the address of a permanent `Usage` that stands for all memory of a context,
+# once a kernel may use indirect access.
 cdef dict everything = {}
 
 
@@ -39,11 +39,10 @@ cdef inline int64_t integer_at(const Parameter* parameter, const char* packed) n
 
 
 cdef uint64_t choice_of(Kernel kernel, const char* packed, const Geometry* geometry, int64_t elements) except? 0:
-    """Return a number for the part of this many elements that a launch may have chosen; 0 when it uses all of them.
+    """Return a number for the part of this many elements that a launch may have chosen; 0 if it uses all of them.
 
-    It may choose if its work-items, those that do something, may be fewer than the elements. Where there are more than
-    elements, the last group of each dimension may have one work-item that does something: a program that cuts a part
-    into groups rounds up.
+    It may choose if its active work-items may be fewer than the elements. If there are more work-items than elements,
+    the last group of each dimension may have a single active one, because programs round a part up to whole groups.
     """
     cdef const Parameter* parameter
     cdef int64_t items = 1, least = 1
@@ -56,7 +55,7 @@ cdef uint64_t choice_of(Kernel kernel, const char* packed, const Geometry* geome
     for i in range(kernel.count):
         parameter = &kernel.layout[i]
         if parameter.kind == VALUE and parameter.code in b"bBhHiIqQV":
-            if parameter.code == c"V" or integer_at(parameter, packed) != elements:  # which says how much there is
+            if parameter.code == c"V" or integer_at(parameter, packed) != elements:  # which gives the size
                 chosen.append(packed[parameter.offset:parameter.offset + parameter.size])
     return <uint64_t> <int64_t> hash((kernel.id, items, *chosen)) | 1 if chosen else 0
 
@@ -69,7 +68,7 @@ cdef int64_t evaluated(object size, Kernel kernel, const char* packed, int64_t o
 
 
 cdef list seen_in_code(Kernel kernel):
-    """Return of each parameter the flags that say what is known of a pointer that is not const, and its words."""
+    """Return, for each parameter, the flags for a pointer that is not const, and the words of its use."""
     cdef list seen = []
     shown = kernel.accesses(kernel.name)
     for i, parameter in enumerate(kernel.parameters):
@@ -140,7 +139,7 @@ cdef int add_launch(
 
 cdef int add_followed(Kernel kernel, Announcement uses) except -1:
     """Add that a launch may have used any memory, or that it used some that such a launch may use too."""
-    cdef uint8_t flags = DOUBTFUL | (WRITES if kernel.follows else GIVEN)  # two that follow nothing cannot meet there
+    cdef uint8_t flags = DOUBTFUL | (WRITES if kernel.follows else GIVEN)  # two with GIVEN cannot meet there
     cdef uint64_t context = kernel.state.null_queue.epochs.queue_id if kernel.state.null_queue != NULL else 0
     if kernel.follows and context not in everything:
         everything[context] = <uintptr_t> new_usage().take()
@@ -152,18 +151,18 @@ cdef int add_followed(Kernel kernel, Announcement uses) except -1:
     return 0
 
 
-# -- launches that forebay makes to copy strided memory
+# -- forebay's launches that copy strided memory
 
 
 def declare_move(Kernel kernel not None, unit: int) -> None:
-    """Declare that a kernel of `queues.memory.shapes` copies this many bytes at a time between strided memory."""
+    """Declare that a kernel of `queues.memory.shapes` copies strided memory, this many bytes at a time."""
     kernel.parts = {UNIT: unit}
 
 
 cdef int add_move(
     Kernel kernel, PyObject* const* arguments, const char* packed, int64_t unit, Announcement uses
 ) except -1:
-    """Add what a strided copy does: to, its start, from, its start, rows, (count, to, from) of x, y, z, and of w."""
+    """Add a strided copy of these arguments: to, start, from, start, rows, (count, to, from) of x, y, z, and of w."""
     cdef list numbers = [
         integer_at(&kernel.layout[i], packed) if kernel.layout[i].kind == VALUE else 0 for i in range(kernel.count)]
     counts = [*numbers[5:14:3], numbers[4] // (numbers[8] * numbers[11])]

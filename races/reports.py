@@ -30,17 +30,17 @@ class Access:
     kind : str
         "launch", "copy", "fill", "alloc", "free", or "host" for what the host does itself.
     kernel : str
-        Its name; empty for what is no launch.
+        Its name; empty unless it is a launch.
     argument : str
         The parameter's type and name, or "to" and "from" of a copy.
     writes : bool
     queue : str
-        How the program calls the queue, as far as that was found, and its id; "the host" without one.
+        What the program calls the queue, if that was found, and its id; "the host" without a queue.
     file, function : str
     line : int
-        The innermost line of the program that is not forebay's own; 0 when there was none.
+        The innermost line of the program that is not forebay's own; 0 without one.
     node : str
-        For a node of a graph, the ``file:line`` that added it to the graph or captured it; else empty.
+        For a node of a graph, the ``file:line`` that added or captured it; else empty.
     """
 
     kind: str
@@ -77,16 +77,16 @@ class Race:
     memory : str
         The memory, and the line that made it.
     begin, end : int
-        The bytes that both use: the first, and the one behind the last.
+        The range of bytes that both use; `end` is the first byte behind it.
     first, second : Access
         In the order of their submission.
     missing : str
-        A line of Python that orders the two, to be put where `where` says.
+        A line of Python that orders the two; `where` says where to put it.
     where : str
     early : str
-        Where the event was recorded too early that the second command waits for; else empty.
+        Where the event that the second command waits for was recorded too early; else empty.
     basis : tuple of str
-        What the verdict rests on, beside the program's own order.
+        What the verdict rests on, beside the program's order.
     """
 
     certain: bool
@@ -115,31 +115,31 @@ class Race:
 
 _known: dict[tuple[Any, ...], Race] = {}  # by context, lines and certainty, in the order of finding
 MOST = 10_000  # races that are kept
-MOST_FRAMES, MOST_ITEMS = 64, 64  # that are searched for names
+MOST_FRAMES, MOST_ITEMS = 64, 64  # searched for names
 HIP = "forebay.hip"
 
 
 def tell(told: Any) -> Race:
-    """Report a race, which is a `Conflict` of the checker, once for each pair of lines, and return it."""
+    """Report a race, a `Conflict` of the checker, once for each pair of lines, and return it."""
     sides = told.first, told.second
     key = (told.context, *(side["line"] for side in sides), *(side["what"] for side in sides), told.certain)
     known = _known.get(key)
     if known is not None:
         return known
     race = made_of(told)
-    known = _known.setdefault(key, race) if len(_known) < MOST else race  # another thread may have told it meanwhile
+    known = _known.setdefault(key, race) if len(_known) < MOST else race  # another thread may have reported it
     if known is race:
         log.log(logging.WARNING if told.certain else logging.INFO, "%s", race)
     return known
 
 
 def found(context: int | None = None) -> tuple[Race, ...]:
-    """Return what was found on a context, by its null queue's id, or in this process, certain or not."""
+    """Return the races found on a context, by its null queue's id, or in this process, certain or not."""
     return tuple(race for key, race in list(_known.items()) if context in (None, key[0]))
 
 
 def forget(context: int) -> None:
-    """Forget what was found on a context."""
+    """Forget the races found on a context."""
     for key in [key for key in list(_known) if key[0] == context]:
         _known.pop(key, None)
 
@@ -153,7 +153,7 @@ def place_of(line: Line) -> str:
 
 
 def made_of(told: Any) -> Race:
-    """Put what was found into words."""
+    """Return the Race that describes a conflict."""
     names = Names(told.first_queue, told.second_queue)
     sides = (told.first, told.first_queue), (told.second, told.second_queue)
     first, second = [names.of(queue, f"queue_{side['queue']}" if side["queue"] else "") for side, queue in sides]
@@ -187,7 +187,7 @@ def made_of(told: Any) -> Race:
 
 
 def access_of(side: dict[str, Any], queue: str) -> Access:
-    """Return one of the two commands, with what the program calls its queue and the queue's id; the host has none."""
+    """Return one of the two commands. Its queue has the program's name and its id; the host has none."""
     kind, kernel, argument, *node = side["what"]
     number = side["queue"]
     if number and queue not in ("a graph", f"queue_{number}"):
@@ -196,7 +196,7 @@ def access_of(side: dict[str, Any], queue: str) -> Access:
 
 
 def missing_edge(first: Any, second: Any) -> tuple[str, str]:
-    """Return the line of Python that orders two nodes of a graph, and where it belongs."""
+    """Return the line of Python that orders two nodes of a graph, and where to put it."""
     earlier, later = first._captured_on(), second._captured_on()
     if earlier is not None and later is not None:
         names = Names(earlier, later)
@@ -208,7 +208,7 @@ def missing_edge(first: Any, second: Any) -> tuple[str, str]:
 
 
 def reasons(told: Any) -> Iterator[str]:
-    """Say what the verdict rests on."""
+    """Yield what the verdict rests on."""
     sides = told.first, told.second
     both, either = sides[0]["flags"] & sides[1]["flags"], sides[0]["flags"] | sides[1]["flags"]
     if not any(side["flags"] & (WRITES | NOT_CONST) == WRITES for side in sides):
@@ -234,14 +234,14 @@ def reasons(told: Any) -> Iterator[str]:
 
 
 class Names:
-    """How the program calls things, in the innermost of its functions that has names for all of them.
+    """What the program calls things: by the innermost of its functions that has names for all of them.
 
     Attributes
     ----------
     line : Line
         Where that function is now.
     hip : str
-        How it calls `forebay.hip`, if its streams are HIP's; else empty.
+        Its name for `forebay.hip`, if its streams are HIP's; else empty.
     """
 
     def __init__(self, *things: Any) -> None:
@@ -257,7 +257,7 @@ class Names:
                 return
 
     def of(self, thing: Any, otherwise: str) -> str:
-        """Return an expression for a queue or another object."""
+        """Return the program's expression for a queue or another object."""
         modules = (name for name, value in self.values if isinstance(value, ModuleType) and value.__name__ == HIP)
         hip, is_queue = next(modules, ""), isinstance(thing, AnyQueue)
         for name, value in self.values if thing is not None else ():
@@ -283,7 +283,7 @@ class Names:
 
 
 def named_values(scope: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield expressions of a scope, and what they stand for: names first, then what is in collections and `self`."""
+    """Yield the expressions of a scope and their values: names first, then items of collections and of `self`."""
     named = list(scope.items())
     yield from named
     for name, value in named:
@@ -297,7 +297,7 @@ def named_values(scope: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def frames_of_program() -> Iterator[FrameType]:
-    """Yield the frames of this thread that are not forebay's own, the innermost first."""
+    """Yield this thread's frames that are not forebay's own, the innermost first."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if str(frame.f_globals.get("__name__", "")).partition(".")[0] != "forebay":
@@ -305,21 +305,16 @@ def frames_of_program() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-# -- whether races are looked for: by the program, or by the environment
+# -- whether the program or the environment asks for race checks
 
 
 VARIABLE = "FOREBAY_CHECK"
-SUMMARY = "FOREBAY_CHECK_SUMMARY"  # a file for `forebay check`, to which each process adds its numbers
+SUMMARY = "FOREBAY_CHECK_SUMMARY"  # a file of `forebay check`, to which each process adds its counts
 WORDS = {"": (False, False), "races": (True, False), "races,error": (True, True)}
 
 
 def read_check(given: str | None) -> tuple[bool, bool]:
-    """Return whether to look for races, and whether to raise at one.
-
-    Raises
-    ------
-    ArgumentTypeError, InvalidArgumentError
-    """
+    """Return (check for races, raise for one). Raises ArgumentTypeError or InvalidArgumentError for other words."""
     source = "Device: check" if given is not None else VARIABLE
     value = os.environ.get(VARIABLE, "") if given is None else given
     if not isinstance(value, str):
@@ -341,7 +336,7 @@ def _end(process: int) -> None:
         return
     races = found()
     possible = [race for race in races if not race.certain]
-    print(f"forebay: process {process}: {summary(races)}", *possible, sep="\n", file=sys.stderr)  # the others were told
+    print(f"forebay: process {process}: {summary(races)}", *possible, sep="\n", file=sys.stderr)  # the rest was logged
     try:
         with open(os.environ[SUMMARY], "a", encoding="utf-8") as file:
             file.write(f"{len(races) - len(possible)} {len(possible)}\n")
@@ -350,7 +345,7 @@ def _end(process: int) -> None:
 
 
 def summary(races: Sequence[Race]) -> str:
-    """Return how many there are, in words."""
+    """Return the number of races, in words."""
     certain = sum(race.certain for race in races)
     possible = len(races) - certain
     return f"{certain} race{'s' * (certain != 1)}, {possible} possible"

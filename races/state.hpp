@@ -1,5 +1,5 @@
-// What the race checker knows of queues and memory, in the order that the program gives them. The GIL guards all of it.
-// Nothing here runs Python code, so no other command comes between what one is judged by and what is noted of it.
+// The race checker's record of queues and memory, in the order that the program gives them. The GIL guards all of it.
+// Nothing here runs Python code, so no other command comes between the judging of a command and the noting of its uses.
 #pragma once
 
 #include <Python.h>
@@ -19,46 +19,46 @@ namespace forebay::races {
 
 enum Flags : uint8_t {
     WRITES = 1,  // the use may write
-    NOT_CONST = 2,  // which is known of nothing but a pointer that is not const
-    DOUBTFUL = 4,  // whether there is such a use is unknown
-    ATOMIC = 8,  // by atomic operations only
-    GIVEN = 16,  // of memory that a launch was given, beside one that may use any
+    NOT_CONST = 2,  // likewise, but all that is known is a pointer that is not const
+    DOUBTFUL = 4,  // it is unknown whether there is such a use
+    ATOMIC = 8,  // only by atomic operations
+    GIVEN = 16,  // of memory given to a launch, beside a launch that may use any memory
 };
 
-enum Others { ALONE, BLOCKING, ALL };  // whom the null queue speaks for beside itself
+enum Others { ALONE, BLOCKING, ALL };  // the queues that the null queue speaks for beside itself
 
-constexpr size_t MOST_USES = 128;  // of one piece of memory, and records of a queue; the oldest are forgotten
+constexpr size_t MOST_USES = 128;  // of one piece of memory, also records of a queue; the oldest are forgotten
 constexpr size_t FIRST_SWEEP = 1024;  // queues and pieces of memory
-constexpr uint64_t PENDING = UINT64_MAX;  // the epoch of a use until its command is submitted: nothing comes after it
+constexpr uint64_t PENDING = UINT64_MAX;  // epoch of a use whose command is not submitted yet: nothing comes after it
 
-// Let what comes after `past` come after another clock, too. Returns whether that is new.
+// Join another clock. Returns whether it had anything new.
 inline bool join(Ref<Clock> &past, const Clock *other) {
     if (covers(past, other)) return false;
     merge_clock(past, other);
     return true;
 }
 
-// The host knows all of this as done. What any thread has waited for precedes what any thread submits later: locks of
-// Python cannot be seen, and without this rule every threaded program would produce false positives. Not inlined, as
-// `settle` is not: the code around its calls would pay for it where nothing is checked.
+// Note that the host knows all of this to be done. What any thread has waited for precedes what any thread submits
+// later: Python's locks cannot be seen, and without this rule every threaded program would produce false positives.
+// Not inlined, as `settle` is not, so that the code around its calls does not grow where nothing is checked.
 [[gnu::noinline]] inline void reach(const Clock *past) {
     std::vector<ClockEntry> entries;
     list_entries(past, entries);
     for (auto &entry : entries) raise_completed(entry.queue, entry.epoch);
 }
 
-// A queue. Its epochs are the checker's own, because forebay's clocks drop what is done: `submitted` rises only where
-// something may have come after it, so uses of one epoch merge; `completed` is what the host has waited for.
+// A queue. Its epochs are the checker's own, because forebay's clocks drop what is done. `submitted` rises only where
+// something may have come after it, so uses of one epoch merge. `completed` is what the host has waited for.
 struct Order {
     Ref<Epochs> epochs;
     Order *null;  // the null queue of its context, which may be itself
     bool blocking, adopted;
-    PyObject *reference;  // the Queue's weak one to itself
-    bool observed = false;  // something comes after its epoch, and not after what follows
-    uint64_t vague = 0;  // from this epoch on, if not 0: what it comes after cannot all be seen
-    size_t checking = 0, raising = 0;  // of a null queue: Devices that check its context, and those that want an error
-    Ref<Clock> past;  // of its next command, but for the null queue's rules
-    std::map<uint64_t, uint32_t> records;  // the lines of its newest records, by epoch
+    PyObject *reference;  // the Queue's weak reference to itself
+    bool observed = false;  // something comes after its epoch that does not come after the next ones
+    uint64_t vague = 0;  // if not 0, the first epoch that comes after something unseen
+    size_t checking = 0, raising = 0;  // of a null queue: Devices that check its context, and those that want errors
+    Ref<Clock> past;  // of its next command, without the null queue's rules
+    std::map<uint64_t, uint32_t> records;  // lines of its newest records, by epoch
 
     Order(uint64_t id, Order *null, bool blocking, bool adopted, PyObject *reference)
         : epochs(new_epochs(id)), null(null ? null : this), blocking(blocking), adopted(adopted), reference(reference) {
@@ -76,14 +76,14 @@ struct Order {
         observed = false;
     }
 
-    // A wait orders what it names, and no more. Where that is done already it is no command (HIP's and forebay's are
-    // dropped then), so the null queue's rules hold for the queue's next command. What comes after an epoch comes after
-    // all of its past, so a queue with more of a past has a new epoch.
+    // A wait orders only what it names. A wait for what is done is no command (HIP and forebay drop it), so the null
+    // queue's rules then hold for the next command. A queue with a longer past begins an epoch, because what comes
+    // after an epoch comes after all of its past.
     void come_after(const Clock *other) {
         if (join(past, other)) begin_epoch();
     }
 
-    // Let what comes after `before` come after all of this queue's commands.
+    // Order `before` after all of this queue's commands.
     void precede(Ref<Clock> &before) {
         observed = true;
         join(before, past);
@@ -99,17 +99,17 @@ struct Order {
 
 struct Side {  // one of the two uses of a conflict
     uint64_t queue = 0;  // its id; 0 for the host
-    uint32_t what = 0, line = 0;  // numbers of the checker
+    uint32_t what = 0, line = 0;  // the checker's numbers
     uint8_t flags = 0;
 };
 
-// What a command does with a piece of memory.
+// One command's use of a piece of memory.
 struct Use : Side {
-    void *memory = nullptr;  // its `Usage`, by which it is known
+    void *memory = nullptr;  // its `Usage`, which identifies it
     uint64_t begin = 0, end = 0;  // bytes
     uint64_t pitch = 0, width = 0;  // bytes between rows, and of a row; 0: all of it
     uint64_t choice = 0;  // which part the kernel may have chosen by its arguments; 0: none
-    Order *order = nullptr;  // this and the following once it is noted
+    Order *order = nullptr;  // set when it is noted, as the following
     uint64_t epoch = 0, number = 0;
     Ref<Clock> past;
 
@@ -120,7 +120,7 @@ struct Use : Side {
         return !(flags & WRITES) ? 2 : flags & NOT_CONST ? 3 : 4;
     }
 
-    // Whether what races with an earlier use of the queue races with this one, too.
+    // Whether any race with an earlier use of the queue is also a race with this one.
     bool stands_for(const Use &earlier) const {
         return queue == earlier.queue && begin <= earlier.begin && earlier.end <= end
             && (!pitch || (pitch == earlier.pitch && width == earlier.width && begin == earlier.begin))
@@ -128,7 +128,7 @@ struct Use : Side {
             && !(flags & ~earlier.flags & (ATOMIC | GIVEN)) && strength() >= earlier.strength();
     }
 
-    // Whether uses of one epoch lie side by side: nothing comes after the one and not after the other.
+    // Whether two uses of one epoch are adjacent, and nothing comes after only one of them.
     bool continues(const Use &earlier) const {
         return queue == earlier.queue && epoch == earlier.epoch && flags == earlier.flags && choice == earlier.choice
             && !pitch && !earlier.pitch && begin <= earlier.end && earlier.begin <= end && line == earlier.line
@@ -155,7 +155,7 @@ struct Use : Side {
         return other.choice ? choice != other.choice : other.pitch || begin < other.begin || other.end < end;
     }
 
-    // Let what comes after `before` come after this use, and its past.
+    // Order `before` after this use and its past.
     void precede(Ref<Clock> &before) const {
         if (epoch == PENDING) return;
         join(before, past);
@@ -164,25 +164,25 @@ struct Use : Side {
     }
 };
 
-struct Conflict {  // two uses of memory that nothing orders, of which one writes
+struct Conflict {  // two uses of memory, at least one writing, that nothing orders
     Side first, second;
     uint64_t context;  // the id of the first one's null queue
     uint64_t begin, end;  // the bytes that both use
     uint64_t nbytes;  // of the memory
     uint32_t made;  // the line that made it
-    uint32_t early = 0;  // the line of a record before the first one, after which the second comes
+    uint32_t early = 0;  // line of a record before the first use, after which the second comes
     bool chosen;  // a kernel may have chosen a part by its arguments
-    bool host_between;  // a host function comes between, which may have told the program
+    bool host_between;  // a host function comes between, and may have informed the program
     bool foreign;  // the first one's queue is another package's, which may have waited for it
     bool certain;
 };
 
-// A command, from before it is submitted until it is settled.
+// A command, from before its submission until it is settled.
 struct Command {
     std::vector<Use> uses;
-    Order *queue = nullptr;  // NULL: it has not begun, or is settled
+    Order *queue = nullptr;  // NULL: not begun, or settled
     Ref<Clock> past;  // what precedes it
-    Ref<Clock> tells;  // what a host function of it may tell the program
+    Ref<Clock> tells;  // what its host function may report to the program
 };
 
 struct BeginOfUsage {
@@ -191,12 +191,12 @@ struct BeginOfUsage {
 };
 
 struct Memory {
-    Ref<BeginOfUsage> usage;  // kept, because other memory could get its address
+    Ref<BeginOfUsage> usage;  // retained, because other memory could get its address
     uint64_t nbytes = 0;
     uint32_t made = 0;
-    std::vector<Use> uses;  // that the host does not know as done, the oldest first
-    Ref<Clock> forgotten;  // what comes after the uses that were forgotten because there are too many
-    Ref<Clock> creation;  // each use of it comes after that
+    std::vector<Use> uses;  // those that the host does not know to be done, the oldest first
+    Ref<Clock> forgotten;  // what comes after the uses that were forgotten, because there were too many
+    Ref<Clock> creation;  // precedes each use
 
     explicit Memory(void *usage) : usage(static_cast<BeginOfUsage *>(usage)) {}
     Memory(const Memory &) = delete;
@@ -209,12 +209,12 @@ struct Memory {
 class State {
     std::unordered_map<uint64_t, Order> queues;
     std::unordered_map<void *, Memory> memories;
-    Ref<Clock> told;  // everything that host functions come after
-    Ref<Clock> running;  // what the host function that runs now comes after
+    Ref<Clock> told;  // what host functions come after, all together
+    Ref<Clock> running;  // what the running host function comes after
     uint64_t last_number = 0;
     size_t sweep_at = FIRST_SWEEP;
 
-    // Forget uses that the host knows as done, memory that nothing else has, and queues that are gone.
+    // Forget uses that the host knows to be done, memory without another owner, and queues that are gone.
     void sweep() {
         for (auto place = memories.begin(); place != memories.end();) {
             Memory &memory = place->second;
@@ -246,7 +246,7 @@ class State {
         }
     }
 
-    // Give the uses of a command their place in its queue's order: after all that anything comes after by now.
+    // Place a command's uses in its queue's order: after everything that anything comes after by now.
     void place(Command &command) {
         if (!command.uses.empty()) command.queue->begin_epoch();
         for (Use &use : command.uses) {
@@ -283,8 +283,8 @@ class State {
 
     Memory &memory_of(void *usage) { return make_room(), memories.try_emplace(usage, usage).first->second; }
 
-    // Begin a command of a queue, a record too: it comes after what the null queue's rules say, and on the host thread
-    // after what the running function comes after.
+    // Begin a command of a queue, or a record: it comes after what the null queue's rules say, and on the host thread
+    // also after what the running function comes after.
     void begin(Command &command, Order *queue, bool on_host_thread) {
         if (command.queue) return;
         command.queue = queue;
@@ -296,7 +296,7 @@ class State {
                 if (other.null == queue && &other != queue && other.blocking) other.precede(command.past);
     }
 
-    // The conflicts with earlier commands. Without a queue the host itself uses the memory, at once.
+    // Return the conflicts with earlier commands. Without a queue the host itself uses the memory, at once.
     std::vector<Conflict> judge(Command &command, uint32_t line) {
         std::vector<Conflict> found;
         for (Use &use : command.uses) {
@@ -312,7 +312,7 @@ class State {
                 if (first.epoch <= known || first.is_done() || first.queue == use.queue
                     || (first.epoch == PENDING && command.queue && are_ordered(first.order, command.queue))
                     || !((first.flags | use.flags) & WRITES) || !first.overlaps(use)
-                    || first.flags & use.flags & GIVEN)  // what they were given is judged by itself
+                    || first.flags & use.flags & GIVEN)  // the memory that they were given is judged separately
                     continue;
                 Conflict conflict{first, use, first.order->null->id(), std::max(first.begin, use.begin),
                                   std::min(first.end, use.end), memory->nbytes, memory->made};
@@ -330,7 +330,7 @@ class State {
         return found;
     }
 
-    // Judge a command before it is submitted, and note its uses, unless it is refused for what was found.
+    // Judge a command before it is submitted. Note its uses, unless what was found refuses it.
     std::vector<Conflict> announce(Command &command, Order *queue, bool on_host_thread, uint32_t line) {
         begin(command, queue, on_host_thread);
         for (const Use &use : command.uses)
@@ -344,8 +344,7 @@ class State {
         return found;
     }
 
-    // End a command. If it was submitted, its queue has its order, and its uses stand for earlier ones. If it was
-    // refused, it leaves nothing.
+    // End a command. If submitted, its queue has its order, and its uses stand for earlier ones; else nothing is left.
     [[gnu::noinline]] void settle(Command &command, bool submitted) {
         if (!command.queue) return;
         if (submitted) {
@@ -368,7 +367,7 @@ class State {
         }
     }
 
-    // A host function of a command may tell the program all that precedes it. Returns that. It may run before `settle`.
+    // Return what a command's host function may report: all that precedes it. The function may run before `settle`.
     Ref<Clock> tell(Command &command) {
         if (!command.tells) place(command);
         command.tells = command.past;
@@ -380,7 +379,7 @@ class State {
         join(told, past);  // its command may not be settled yet
     }
 
-    // What comes after a record.
+    // Return what comes after a record.
     Ref<Clock> record(Order *queue, bool on_host_thread, uint32_t line) {
         Command command;
         begin(command, queue, on_host_thread);
@@ -391,8 +390,8 @@ class State {
         return past;
     }
 
-    // What comes after all uses of memory, or the writes among them. Take it before looking for the uses to wait for,
-    // and join it when the wait was made: other threads may submit more meanwhile.
+    // Return what comes after all uses of memory, or all writes. Call this before looking for the uses to wait for, and
+    // join the result after the wait: other threads may submit more meanwhile.
     Ref<Clock> past_of_uses(void *usage, bool writers_only) {
         Memory *memory = known(usage);
         if (!memory) return nullptr;
@@ -402,7 +401,7 @@ class State {
         return past;
     }
 
-    // A queue waits for a value in memory, which any other queue may write. What it does then is possible only.
+    // Note a wait for a value in memory, which any other queue may write. Later conflicts are possible only.
     void wait_for_unseen(Order *queue) {
         for (auto &[id, other] : queues)
             if (other.null == queue->null && &other != queue) queue->come_after(other.moment());
@@ -410,8 +409,8 @@ class State {
         queue->vague = queue->epoch();
     }
 
-    // What the host comes after once it has waited for a queue; for the null queue also the blocking queues, or all of
-    // its context. Take it before the wait begins, and `reach` it then.
+    // Return what the host comes after once it has waited for a queue; for the null queue also the blocking queues, or
+    // all of its context. Call this before the wait, and `reach` after it.
     Ref<Clock> past_of(uint64_t id, Others others) {
         Ref<Clock> past;
         for (auto &[each, queue] : queues)
