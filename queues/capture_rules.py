@@ -1,6 +1,6 @@
-"""The operations that HIP's rules forbid while queues are captured, and the capture mode of each thread.
+"""Operations that HIP forbids while queues are captured, and the capture mode of each thread.
 
-`forebay.queues.graphs.capture` makes captures. Modules below it ask this module about them.
+`forebay.queues.graphs.capture` makes captures; modules below it ask this one about them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LATER = "the host waits only after the end of a capture, for launches of its gra
 MODES = ("global", "thread_local", "relaxed")
 
 active: WeakSet[Capture] = WeakSet()  # captures that have not ended
-lock: AbstractContextManager[bool] = threading.RLock()  # guards all captures: a queue joins and leaves one at a time
+lock: AbstractContextManager[bool] = threading.RLock()  # guards all captures: queues join and leave one at a time
 
 
 class _ThreadMode(threading.local):
@@ -33,7 +33,7 @@ _thread = _ThreadMode()
 
 
 def check_mode(mode: Any) -> None:
-    """Raise InvalidArgumentError when there is no such mode."""
+    """Raise InvalidArgumentError unless there is such a mode."""
     if mode not in MODES:
         raise InvalidArgumentError(f"capture: mode is one of {', '.join(MODES)}, not {mode!r}")
 
@@ -46,7 +46,7 @@ def thread_mode() -> str:
 def exchange_thread_mode(mode: str) -> str:
     """Set the calling thread's capture mode, and return the old one (HIP, hipThreadExchangeStreamCaptureMode).
 
-    It decides when an operation that might wait for a captured queue is an error in this thread. "global", the initial
+    It decides when an operation of this thread that might wait for a captured queue is an error. "global", the initial
     mode: while any thread has a capture of mode "global" open, or this thread one that is not relaxed. "thread_local":
     only while this thread has a capture open that is not relaxed. "relaxed": never.
     """
@@ -56,10 +56,10 @@ def exchange_thread_mode(mode: str) -> str:
 
 
 def refuse_unsafe(what: str, instead: str = LATER) -> None:
-    """Refuse an operation that might wait for a captured queue.
+    """Refuse an operation that might wait for a captured queue. `instead`, the end of the message, says what to do.
 
-    It is allowed while the only open captures are relaxed, or belong to other threads and concern those alone. All
-    other open captures are invalidated, as in HIP. `instead` is what to do, for the end of the message.
+    It is allowed if all open captures are relaxed, or belong to other threads and concern those alone. All
+    other open captures are invalidated, as in HIP.
     """
     here, careful = threading.get_ident(), _thread.mode
     if careful == "relaxed":
@@ -76,7 +76,6 @@ def refuse_unsafe(what: str, instead: str = LATER) -> None:
 
 
 def _invalidate(what: str, concerns: Callable[[Capture], bool]) -> list[Capture]:
-    """Invalidate the captures that an operation concerns, and return them."""
     with lock:
         disturbed = [capture for capture in active if concerns(capture)]
         for capture in disturbed:
@@ -95,7 +94,7 @@ def refuse_synchronize(device: Any, what: str) -> None:
 
 
 def refuse_synchronous(what: str) -> None:
-    """Refuse a HIP call that is synchronous on the null queue while anything is captured, in any mode."""
+    """Refuse a HIP call that is synchronous on the null queue while any queue is captured, in any mode."""
     disturbed = _invalidate(what, lambda capture: True) if active else ()
     if disturbed:
         raise CaptureImplicitError(f"{what} while {disturbed[0].origin!r} is captured; the capture is invalid now")
@@ -109,7 +108,7 @@ def captures_that_bar_null(device: Any) -> list[Capture]:
 
 
 def refuse_null(device: Any, what: str) -> None:
-    """Refuse a null-queue command, because it would wait for a captured blocking queue. Invalidates the captures."""
+    """Refuse a null-queue command, which would wait for a captured blocking queue. Invalidates its capture."""
     _invalidate(f"{what}: implicitly ordered after what is captured", captures_that_bar_null(device).__contains__)
     raise CaptureImplicitError(
         f"{what}: the null queue is ordered after the blocking queues, and one is captured; its capture is invalid now"

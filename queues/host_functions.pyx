@@ -1,6 +1,6 @@
 """One thread runs all host functions, one after the other, in the order in which queues reach them.
 
-The driver's callback must neither take the GIL nor wait. It puts the call on a list and wakes the thread. The thread
+The driver's callback may neither take the GIL nor wait: it puts the call on a list and wakes the thread. The thread
 runs the Python function and then opens the gate that holds the queue.
 """
 
@@ -46,11 +46,11 @@ cdef extern from "<condition_variable>" namespace "std" nogil:
 
 
 cdef Lock lock  # guards what follows
-# Never deleted: threads may wait for it when the process ends, or have been waiting when it was forked
+# Never deleted: threads may wait for it when the process ends, or when it was forked
 cdef condition_variable_any* arrived = new condition_variable_any()
 cdef deque[Call*] ready
-cdef unordered_set[Call*] outstanding  # calls whose gates are not open again
-cdef int opening = 0  # number of gates being opened that may still count in their device's `gates.closed`
+cdef unordered_set[Call*] outstanding  # calls whose gates are not open yet
+cdef int opening = 0  # gates being opened that may still count in their device's `gates.closed`
 cdef condition_variable_any* none_opening = new condition_variable_any()
 cdef cbool stopping = False
 
@@ -64,7 +64,7 @@ cdef void wake(void* data) noexcept nogil:
 
 
 cdef Call* next_call() noexcept nogil:
-    """Block until a call is ready, and return it. Returns NULL when the interpreter ends."""
+    """Block until a call is ready, and return it; NULL when the interpreter ends."""
     cdef Call* call = NULL
     cdef Guard guard
     guard.take(lock)
@@ -77,7 +77,7 @@ cdef Call* next_call() noexcept nogil:
 
 
 cdef void end_call(Call* call, bint failed=False) noexcept nogil:
-    """Open a gate, unless `stop` does. Until it does not count as closed any more, it counts as being opened."""
+    """Open a gate, unless `stop` does. It counts in `opening` until it no longer counts as closed."""
     global opening
     cdef Ref[DeviceState] device = call.device
     cdef const Driver* driver = call.driver
@@ -110,7 +110,6 @@ cdef void wait_for_openings() noexcept nogil:
 
 
 def _run() -> None:
-    """The host thread."""
     cdef Call* call
     be_host_thread()
     while True:
@@ -121,8 +120,8 @@ def _run() -> None:
         queue = <object> call.queue
         try:
             (<object> call.function)()
-        except BaseException as error:  # the next synchronize raises it, this thread goes on
-            if not (stopping and isinstance(error, ClosedError)):  # that is how it learns that the interpreter ends
+        except BaseException as error:  # the next synchronize raises it; this thread goes on
+            if not (stopping and isinstance(error, ClosedError)):  # at exit the function's submissions raise that
                 queue.device._host_errors.keep(queue, <object> call.function, error)
         Py_DECREF(<object> call.function)
         Py_DECREF(queue)
@@ -149,9 +148,9 @@ def _start() -> None:
 def stop() -> None:
     """Open all gates, including those of host functions, because the interpreter ends.
 
-    Host functions that have not run by now never will. Their queues go on without them instead of ending with an error:
-    a user event set to an error makes PoCL 3.1 abort the process as soon as a command waits for it (seen), and Intel's
-    CPU runtime runs the later commands anyway.
+    Host functions that have not run by now never will. Their queues go on rather than fail: after a user event is set
+    to an error, PoCL 3.1 aborts the process as soon as a command waits for it (seen), and Intel's CPU runtime runs the
+    later commands anyway.
     """
     global stopping
     cdef bint all_settled = False
@@ -167,12 +166,12 @@ def stop() -> None:
         with nogil:
             all_settled = open_held()
         if not all_settled:
-            time.sleep(1e-3)  # nothing tells when a driver call of another thread returns
-    # Do not join the thread: it may be inside a function that never returns. It is a daemon.
+            time.sleep(1e-3)  # nothing reports the return of another thread's driver call
+    # Do not join the thread: it is a daemon, and may be inside a function that never returns.
 
 
 cdef bint open_held() noexcept nogil:
-    """Open the gates of all calls that have one. Returns whether no call is being submitted."""
+    """Open the gates of all calls that have one. Return whether no call is being submitted."""
     cdef vector[Call*] left
     cdef bint all_settled
     cdef Guard guard
@@ -214,7 +213,7 @@ cdef Call* new_call(object queue, QueueState* state, object function) except NUL
 
 
 cdef Status submit_call(QueueState* state, void* handle, Call* call, Waits waits) noexcept nogil:  # the queue is locked
-    """Submit a call. After success the host thread may have called it already, and the call is not the caller's."""
+    """Submit a call. After success the host thread owns it, and may have run it already."""
     cdef bint calls = call.function != NULL, gone
     cdef void (*arrive)(void* data) noexcept nogil
     cdef Status status
@@ -237,7 +236,7 @@ cdef Status submit_call(QueueState* state, void* handle, Call* call, Waits waits
     if calls:
         state.counts.host_functions += 1
         state.counts.events_made += 1
-        advance_submitted(state.epochs, room_of_host_function(state))  # its command is counted by the caller
+        advance_submitted(state.epochs, room_of_host_function(state))  # the caller counts its command
     return 0
 
 
@@ -299,8 +298,8 @@ cdef class Gate:
         return self.call == NULL
 
     def open(self, failed: bool = False) -> None:
-        """Let the queue go on. With ``failed`` the commands behind the gate end with an error. Twice is fine."""
-        cdef bint fails = failed  # which may run code that opens it
+        """Open the gate; opening it again does nothing. With ``failed`` the commands behind it end with an error."""
+        cdef bint fails = failed  # may run code that opens it
         cdef Call* call = self.call
         cdef Ref[DeviceState] device
         if call == NULL or is_forked():
@@ -327,7 +326,7 @@ cdef class Gate:
 
 cdef Gate submit_gate(object queue, QueueState* state):
     cdef Gate gate = Gate.__new__(Gate)
-    queue._check_open()  # in a forked child, whose lock of calls another thread of the parent may have had
+    queue._check_open()  # in a forked child another thread of the parent may have had the lock of the calls
     cdef Call* call = new_call(queue, state, None)
     hold(queue, state, call, "gate")
     gate.call = call  # first, so that the gate opens whatever Python code runs next
@@ -336,23 +335,23 @@ cdef Gate submit_gate(object queue, QueueState* state):
     return gate
 
 
-# -- what they raise
+# -- errors of host functions
 
 
 cdef class HostErrors:
-    """What the host functions of a Device raised and no synchronize has raised yet."""
+    """Exceptions of a Device's host functions that no synchronize has raised yet."""
 
     def __cinit__(self) -> None:
         self.kept = collections.deque()
 
     def keep(self, queue: Queue, function: Callable[[], object], error: BaseException) -> None:
-        """Keep what a function of the queue raised for the next synchronize."""
+        """Keep an exception of a function of the queue for the next synchronize."""
         self.kept.append((queue, error, name_of(function)))
         if self.closed:
             self.close()
 
     def raise_first(self, queue: Queue | None) -> None:
-        """Raise the oldest error of this queue. The null queue speaks for the blocking queues too, None for all."""
+        """Raise this queue's oldest error: for the null queue also that of a blocking queue, for None that of any."""
         if not self.kept:
             return
         for entry in list(self.kept):
@@ -362,7 +361,7 @@ cdef class HostErrors:
                 raise error
 
     def close(self) -> None:
-        """Give `sys.unraisablehook` all errors, also later ones, because no synchronize will raise them any more."""
+        """Give all errors, also later ones, to `sys.unraisablehook`, because no synchronize will raise them."""
         self.closed = True
         while self.kept:
             queue, error, name = self.kept.popleft()
@@ -372,8 +371,8 @@ cdef class HostErrors:
 
 
 def name_of(function: Callable[[], object]) -> str:
-    """Return the name of a function, or of the type of what can be called like one."""
+    """Return the name of a function, or of the type of another callable."""
     try:
         return str(getattr(function, "__qualname__", type(function).__qualname__))
-    except Exception:  # noqa: BLE001 - it may be an object of any kind, and the host thread must go on
+    except Exception:  # noqa: BLE001 - it may be any object, and the host thread must go on
         return type(function).__qualname__
