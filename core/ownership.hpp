@@ -78,11 +78,9 @@ namespace forebay {
 
 // Locks by one atomic exchange and unlocks by one store, both inline: a third of what std::mutex costs a launch. A
 // waiter spins briefly, because commands take a microsecond. Then it sleeps, because a driver call on a full queue may
-// take seconds.
-//
-// The lowest byte says that the lock is held; the others count the waiting threads. A thread that arrives while others
-// wait yields for some milliseconds. Otherwise a thread that launches without pause, and so nearly always has the lock,
-// would starve a waiter that looks only now and then.
+// take seconds. The lowest byte says that the lock is held; the others count the waiting threads. A thread that arrives
+// while others wait yields for some milliseconds. Otherwise a thread that launches without pause, and so nearly always
+// has the lock, would starve a waiter that looks only now and then.
 class THREAD_SAFETY(capability("lock")) Lock {
     static constexpr uint32_t WAITER = 256;
     union {

@@ -336,9 +336,8 @@ inline void raise_completed(Epochs *epochs, uint64_t epoch) {
 
 // Note that the queue has reached this epoch. What the clock names is raised first, without asking a driver, so that a
 // thread that sees the queue done sees that done as well. Nothing else raises a queue's `completed`. The clock is the
-// queue's at that epoch, or NULL for the queue alone.
-//
-// The null queue speaks for the blocking queues of its device, which all have higher ids, so it comes after them here.
+// queue's at that epoch, or NULL for the queue alone. The null queue speaks for the blocking queues of its device,
+// which all have higher ids, so it comes after them here.
 inline void note_reached(Epochs *queue, uint64_t epoch, const Clock *clock) {
     if (clock) {
         const ClockEntry *recent[Clock::RECENT], **next = recent, **end = recent;  // the highest queue id first
