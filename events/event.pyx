@@ -260,7 +260,7 @@ cdef class Event:
         return f"<forebay.Event at epoch {marker.epoch} of queue {marker.queue.queue_id} on {self.device.name}>"
 
 
-# -- recording points of queues, and waiting for them on other queues
+# -- `Queue.record`, and `Queue.wait` for an event, another queue, or another package's event
 
 
 ADVICE = {
@@ -273,7 +273,6 @@ ADVICE = {
 
 
 cdef object record(object queue, QueueState* state, object device, object capture, object given, bint timing):
-    """Implement `Queue.record` for a queue with this device and capture."""
     cdef Ref[Marker] marker
     cdef Status status
     cdef Event event
@@ -320,7 +319,6 @@ cdef Status record_seen(object queue, QueueState* state, int use, Ref[Marker]& m
 
 
 cdef int wait_for_event(object queue, QueueState* state, object capture, Event event) except -1:
-    """Implement `Queue.wait` for an event."""
     captured = captured_point(event)
     if captured is not None:
         captured[0].wait(queue, captured[1])
@@ -340,7 +338,6 @@ cdef int wait_for_queue(
     object queue, QueueState* state, object capture, object producer, QueueState* producer_state,
     object producer_capture
 ) except -1:
-    """Implement `Queue.wait` for another queue."""
     cdef Ref[Marker] marker
     cdef Status status
     if producer_capture is not None:
@@ -363,7 +360,7 @@ cdef int wait_for_queue(
 
 
 cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_t number) except -1:
-    """Implement `Queue.wait` for another package's event: the only point, with this id, of a queue that is not seen."""
+    """The event becomes the only point, with this id, of a queue that is not seen."""
     cdef EpochsRef epochs
     cdef Ref[Marker] marker
     cdef uintptr_t handle
