@@ -32,9 +32,8 @@ cdef object uses_watcher = None
 
 
 def watch_uses(watcher: Callable[[Any, set[int]], None] | None) -> None:
-    """Call `watcher` before each command of a watched queue (`queues.queue.watch`); None ends that.
-
-    It gets the Queue, and the addresses of the `Usage` records of the memory that the command uses.
+    """Before each command of a watched queue (`queues.queue.watch`), call `watcher` with the Queue and the addresses of
+    the `Usage` records of the memory that the command uses; None ends that.
     """
     global uses_watcher
     uses_watcher = watcher
@@ -183,9 +182,8 @@ cdef class CheckedFunction:
 
 
 cdef object host_function(object function, Announcement announced):
-    """Wrap a host function: what it submits comes after the earlier work of its queue.
-
-    What it reports to other threads cannot be seen. So no race with what precedes it is certain.
+    """Wrap a host function: what it submits comes after the earlier work of its queue. What it reports to other threads
+    cannot be seen, so no race with what precedes it is certain.
     """
     cdef CheckedFunction checked = CheckedFunction.__new__(CheckedFunction)
     checked.past = races.tell(announced.command)

@@ -39,10 +39,9 @@ cdef inline int64_t integer_at(const Parameter* parameter, const char* packed) n
 
 
 cdef uint64_t choice_of(Kernel kernel, const char* packed, const Geometry* geometry, int64_t elements) except? 0:
-    """Return a number for the part of this many elements that a launch may have chosen; 0 if it uses all of them.
-
-    It may choose if its active work-items may be fewer than the elements. If there are more work-items than elements,
-    the last group of each dimension may have a single active one, because programs round a part up to whole groups.
+    """Return a number for the part of this many elements that a launch may have chosen; 0 if it uses all. It may choose
+    if its active work-items may be fewer than the elements. If there are more work-items than elements, the last group
+    of each dimension may have a single active one, because programs round a part up to whole groups.
     """
     cdef const Parameter* parameter
     cdef int64_t items = 1, least = 1

@@ -234,19 +234,11 @@ def reasons(told: Any) -> Iterator[str]:
 
 
 class Names:
-    """What the program calls things: by the innermost of its functions that has names for all of them.
-
-    Attributes
-    ----------
-    line : Line
-        Where that function is now.
-    hip : str
-        Its name for `forebay.hip`, if its streams are HIP's; else empty.
-    """
+    """What the program calls things: by the innermost of its functions that has names for all of them."""
 
     def __init__(self, *things: Any) -> None:
-        self.line: Line = ("", 0, "")
-        self.hip: str = ""
+        self.line: Line = ("", 0, "")  # where that function is now
+        self.hip: str = ""  # its name for `forebay.hip`, if its streams are HIP's
         self.values: list[tuple[str, Any]] = []
         frames = list(islice(frames_of_program(), MOST_FRAMES))
         for frame in (*frames, *frames[:1]):
