@@ -78,7 +78,6 @@ cdef Status submit_pending(QueueState* queue) noexcept nogil:  # the queue is lo
 
 cdef Status finish_own(QueueState* queue) noexcept nogil:
     """Block until the work submitted so far to the queue itself is done: one host synchronize, or none if it is known.
-
     Epoch and clock are read together, and `completed` rises to that epoch, so later commands are not taken for done.
     """
     cdef Status status
@@ -290,10 +289,9 @@ cdef Status query_one(QueueState* queue, Answer* answer) noexcept nogil:
 
 
 cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
-    """Block until every queue is done; with an owner, its queues and the null queue.
-
-    Takes a marker of each queue with work, and one host synchronize; a single queue with work is finished as it is. The
-    null queue speaks for itself alone: blocking queues with work are here too, or another owner's.
+    """Block until every queue is done; with an owner, its queues and the null queue. Takes a marker of each queue with
+    work, and one host synchronize; a single queue with work is finished as it is. The null queue speaks for itself
+    alone: blocking queues with work are here too, or another owner's.
     """
     cdef Refs[QueueState] queues
     cdef Refs[Marker] markers
@@ -345,10 +343,8 @@ cdef Status synchronize(DeviceState* device, Refs[Marker]& markers) noexcept nog
 
 
 cdef int wait_for_markers(object device, DeviceState* state, Refs[Marker]& markers, object what) except -1:
-    """Block until all markers are reached, and release them. Takes one host synchronize, or none if it is known.
-
-    Every wait of the host for points, rather than for a queue or device, ends here and releases what the queues have
-    done: a program may never call `finish`.
+    """`synchronize`, and release the markers and what the queues have done. Every wait of the host for points, rather
+    than for a queue or device, ends here: a program may never call `finish`.
     """
     cdef Status status
     with nogil:
@@ -371,9 +367,8 @@ cdef int wait_for_uses(
     object device, DeviceState* state, Usage* uses, bint writers_only, QueueState* reader
 ) except -1:
     """Block until all uses of memory that are submitted by now, or all writes, are done. What the next command of
-    `reader`, if any, comes after anyway is not waited for.
-
-    Refused on the host thread and beside captures; for writers only, if there is something to wait for.
+    `reader`, if any, comes after anyway is not waited for. Refused on the host thread and beside captures; for writers
+    only, if there is something to wait for.
     """
     cdef vector[ClockEntry] points
     cdef Refs[Marker] markers
@@ -444,9 +439,8 @@ cdef bint comes_after(QueueState* queue, QueueState* producer, uint64_t epoch) n
 
 
 cdef int order_after_uses(object queue, QueueState* state, DeviceState* of, Usage* uses, bint writers_only) except -1:
-    """Let the queue's next command come after all submitted uses of memory, or all writes. Does not block.
-
-    Does nothing for memory of another device: that command is refused, or goes through the host.
+    """Let the queue's next command come after all submitted uses of memory, or all writes. Does not block. Does nothing
+    for another device's memory: that command is refused, or goes through the host.
     """
     cdef vector[ClockEntry] points
     cdef Ref[Clock] past

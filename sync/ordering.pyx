@@ -66,8 +66,7 @@ cdef void add_pending(QueueState* queue, Marker* marker) noexcept nogil:  # the 
     queue.order.pending.share(marker)
 
 
-cdef Status carry_pending(QueueState* queue) noexcept nogil:
-    """Submit the waits that no command has carried. The queue is locked."""
+cdef Status carry_pending(QueueState* queue) noexcept nogil:  # the queue is locked
     cdef vector[void*] events
     cdef Status status
     submit_collected(queue)
@@ -125,11 +124,10 @@ cdef bint is_idle(QueueState* queue) noexcept nogil:
 
 
 cdef Status take_marker(QueueState* queue, int use, Ref[Marker]& marker) noexcept nogil:
-    """Give the marker of everything submitted to this queue so far. The queue is locked.
-
-    An epoch has at most one marker, or two if the first was for the device alone and the host asks later. Without
-    outstanding work no driver event is needed. An adopted queue may have commands that forebay did not see, so each
-    call counts as a command, and its markers are never shared.
+    """Give the marker of everything submitted to this queue so far. The queue is locked. An epoch has at most one
+    marker, or two if the first was for the device alone and the host asks later. Without outstanding work no driver
+    event is needed. An adopted queue may have commands that forebay did not see, so each call counts as a command, and
+    its markers are never shared.
     """
     submit_collected(queue)
     if queue.adopted and not is_closed(queue):
@@ -185,9 +183,7 @@ cdef Status mark_for_host(QueueState* queue, uint64_t epoch, Clock* clock, Ref[M
 
 
 cdef Status mark_before(QueueState* queue, uint64_t epoch, Clock* clock, Ref[Marker]& marker) noexcept nogil:
-    """Give a marker for the host of all that the driver has: this epoch, with this clock. What counts as submitted
-    since is pending or collected. The queue is locked.
-    """
+    """Mark for the host what the driver has: `epoch`. All since is pending or collected. The queue is locked."""
     cdef Marker* newest = queue.order.marker.get()
     if newest != NULL and newest.epoch == epoch and newest.use & FOR_HOST:
         marker = Ref[Marker].share(queue.order.marker.get())
@@ -195,11 +191,9 @@ cdef Status mark_before(QueueState* queue, uint64_t epoch, Clock* clock, Ref[Mar
     return mark_for_host(queue, epoch, clock, marker)
 
 
-cdef Status mark_alone(QueueState* queue, Ref[Marker]& marker) noexcept nogil:
-    """Give a marker for the host of the queue's own work, without its waits. The queue is locked.
-
-    It is for a caller whose marker failed. A marker fails when something that the queue waits for has failed, and all
-    share that marker until something else is submitted.
+cdef Status mark_alone(QueueState* queue, Ref[Marker]& marker) noexcept nogil:  # the queue is locked
+    """Give a marker for the host of the queue's own work, without its waits, for a caller whose marker failed: a marker
+    fails when something that the queue waits for has failed, and all share it until something else is submitted.
     """
     cdef uint64_t epoch
     submit_collected(queue)
@@ -247,21 +241,17 @@ cdef Status add_checkpoint(QueueState* queue, uint64_t apart) noexcept nogil:  #
     return status
 
 
-cdef Status add_checkpoint_before_gate(QueueState* queue) noexcept nogil:
-    """Mark this point, because the next command can be held up: a host function, a gate, or a wait for a held queue. A
-    wait for an earlier point then does not wait for that command. The queue is locked.
-    """
+cdef Status add_checkpoint_before_gate(QueueState* queue) noexcept nogil:  # the queue is locked
+    """Mark this point before a host function, a gate, or a wait for a held queue: waits for it then end without it."""
     forget_done_checkpoints(queue)
     if queue.order.checkpoints.size() >= 8 and poll_marker(queue.order.checkpoints.front().get()) == DONE:
         forget_done_checkpoints(queue)  # no other code may ever poll it
     return add_checkpoint(queue, 1)
 
 
-cdef Status add_checkpoints(QueueState* queue) noexcept nogil:
-    """Poll the progress of a queue that may be full, by a marker now and then. The queue is locked.
-
-    A program that never waits would not learn of it otherwise. While the device keeps up, there is one poll and one
-    marker for each capacity of the queue; the commands in between keep the GIL.
+cdef Status add_checkpoints(QueueState* queue) noexcept nogil:  # the queue is locked
+    """Mark and poll a queue that may be full, because a program that never waits would not learn of its progress. While
+    the device keeps up, there is one poll and one marker for each capacity; commands in between keep the GIL.
     """
     forget_done_checkpoints(queue)
     # A poll takes the driver as long as a launch, so it is rare where the device does not keep up.
@@ -357,9 +347,7 @@ cdef void count_calls(DeviceState* device, uint32_t calls) noexcept nogil:
 
 
 cdef void share_out(Quota* quota) noexcept nogil:  # the quota is locked, no registry is
-    """Set each queue's in-flight limit, without what is lent to it: 1 while the quota is overdrawn, because then no
-    queue surely takes more than it has.
-    """
+    """Set each queue's own limit: 1 while the quota is overdrawn, because no queue then surely takes one more."""
     cdef uint64_t most = quota.each if quota.left >= 0 else 1
     cdef Guard of_states
     cdef Guard guard
@@ -474,9 +462,7 @@ cdef bint has_all(QueueState* queue) noexcept nogil:  # the queue is locked
 
 
 cdef void reclaim_quota(Quota* quota) noexcept nogil:
-    """Reclaim unused quota. Borrowers are polled, because no other thread may ever do so; those whose lock another
-    thread or the caller holds are left out.
-    """
+    """Reclaim unused quota. Polls the borrowers whose lock is free, because no other thread may ever poll them."""
     cdef Refs[QueueState] borrowers
     cdef QueueState* queue
     cdef bint done
@@ -518,10 +504,8 @@ cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil:  # the
     )
 
 
-cdef bint ask_first_checkpoint(QueueState* queue) noexcept nogil:
-    """Poll the queue's progress by a checkpoint. One is made if there is none, because launches of graphs make none.
-    Return False if there is still none. No lock is held.
-    """
+cdef bint ask_first_checkpoint(QueueState* queue) noexcept nogil:  # no lock is held
+    """Poll by a checkpoint, made if needed: launches of graphs make none. Return False if there is still none."""
     cdef Guard guard
     if not guard.try_take(queue.lock):
         return True
@@ -534,9 +518,8 @@ cdef bint ask_first_checkpoint(QueueState* queue) noexcept nogil:
     return True
 
 
-cdef void give_way(QueueState* queue) noexcept nogil:
-    """Sleep while the watcher's limit below allows the queue no command, so that waits of the host end. No lock is
-    held.
+cdef void give_way(QueueState* queue) noexcept nogil:  # no lock is held
+    """Sleep while the watcher's limit below allows the queue no command, so that waits of the host end.
 
     What the queue waits for may depend on this thread's next call: on a gate, memory that a kernel polls, an event of
     another package. So the thread goes on if its queue makes no progress, soon if a gate is closed or a host function
@@ -648,10 +631,8 @@ cdef void take_list(DeviceState* device, Refs[QueueState]& queues) noexcept nogi
         queue = queue.order.next_listed
 
 
-cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil:
-    """Make the null queue wait for the new work of every blocking queue that it is not yet ordered after. The null
-    queue is locked.
-    """
+cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil:  # the null queue is locked
+    """Make the null queue wait for all new work of blocking queues that it is not yet ordered after."""
     cdef Ref[Marker] marker
     cdef Status status = 0
     cdef Guard guard
@@ -689,10 +670,9 @@ cdef bint note_listed_end(DeviceState* device) noexcept nogil:  # the registry i
 
 cdef void unlist_idle(DeviceState* device) noexcept nogil:
     """Take idle queues off the null queue's list, which keeps closed queues alive. Once the null queue has ended, take
-    all off, because no command of it will.
-
-    Without this, a program that never uses the null queue would keep every blocking queue it ever made. Does nothing
-    while another thread submits to the null queue, which may take long; a later call does the same work.
+    all off, because no command of it will. Without this, a program that never uses the null queue would keep every
+    blocking queue it ever made. Does nothing while another thread submits to the null queue, which may take long; a
+    later call does the same work.
     """
     cdef Ref[QueueState] null_queue
     cdef Refs[QueueState] listed
@@ -780,9 +760,8 @@ cdef bint settles_with_null(QueueState* queue, Order* order) noexcept nogil:
 
 
 cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:
-    """As `gather`, and waits for capacity, with no lock held, while the queue may be full behind a host function.
-
-    Another thread that uses the null queue sees nothing of the command until the queue is unlocked, and then all of it.
+    """Like `gather`, but wait for capacity, with no lock held, while the queue may be full behind a host function. A
+    thread that uses the null queue sees nothing of the command until the queue is unlocked, and then all of it.
     """
     cdef Status status
     if queue.device.in_flight.limit.load() != UNLIMITED:
@@ -824,7 +803,6 @@ cdef Status begin_at_once(QueueState* queue, Order* order) noexcept nogil:
 
 
 cdef Waits waits_of(QueueState* queue, Order* order) noexcept nogil:  # the queue is locked
-    """List the events of the pending waits and of the gathered ones."""
     order.events.clear()
     waits_of_pending(queue, order.events)
     for marker in order.markers:
@@ -856,9 +834,8 @@ cdef void leave_waits(QueueState* queue, Order* order) noexcept nogil:  # the qu
 
 
 cdef void abort_command(QueueState* queue, Order* order) noexcept nogil:
-    """Undo the gathering for a command that was not submitted: no epoch advances, no clock joins. Unlocks.
-
-    The null queue stays locked until its list has its queues back, so that none of its commands finds the list empty.
+    """Undo the gathering for a command that was not submitted: no epoch advances, no clock joins. Unlocks. The null
+    queue stays locked until its list has its queues back, so that none of its commands finds the list empty.
     """
     cdef Guard guard
     for taken in order.taken:
@@ -919,15 +896,13 @@ cdef Status submit(QueueState* queue, Command* command) noexcept nogil:
     return status
 
 
-cdef bint comes_after_creations(QueueState* queue, const Command* command) noexcept nogil:
-    """Return whether a command without waits comes after the creation of its memory. The queue is locked."""
+cdef bint comes_after_creations(QueueState* queue, const Command* command) noexcept nogil:  # the queue is locked
     cdef Moment moment = moment_of(queue, queue.order.clock)
     return (command.writes == NULL or is_created(command.writes, &moment)) and (
         command.reads == NULL or is_created(command.reads, &moment))
 
 
-cdef Status submit_after_pending(QueueState* queue, Command* command) noexcept nogil:
-    """Submit a command with the pending waits and no others. The queue is locked."""
+cdef Status submit_after_pending(QueueState* queue, Command* command) noexcept nogil:  # the queue is locked
     cdef vector[void*] events
     cdef Status status
     if is_memory_short():
@@ -990,7 +965,6 @@ cdef Status add_marker(QueueState* queue, Marker* marker, Order* order) noexcept
 
 
 cdef bint may_be_held(QueueState* queue, Marker* marker) noexcept nogil:
-    """Return whether a wait for the marker may take until a gate is opened or a host function returns."""
     return marker.adopted or marker.device != queue.device or closed_gates(queue.device) != 0
 
 
@@ -1057,9 +1031,7 @@ cdef Status wait_keeping_gil(QueueState* queue, Marker* marker) noexcept:
 
 
 cdef Status wait_for_point(QueueState* queue, uint64_t producer, uint64_t epoch) noexcept nogil:
-    """Add an edge from an epoch of another queue, and from nothing later that can be held up. That queue may be closed,
-    or gone because it is done.
-    """
+    """Order the queue after an epoch of another, which may have ended, and after nothing later that can be held up."""
     cdef Ref[QueueState] found
     cdef QueueState* state
     if producer == queue.epochs.queue_id:
@@ -1123,10 +1095,8 @@ cdef Status call_record(QueueState* queue, Command* command, Waits waits) noexce
 
 
 cdef Status record_keeping_gil(QueueState* queue, int use, Ref[Marker]& marker) noexcept:
-    """Give the marker of this point. A record is a command and obeys the null-queue rules.
-
-    It shares the queue's marker if nothing was submitted since and there is no new wait. A timed record is always a
-    command of its own.
+    """Give the marker of this point, by a command that obeys the null-queue rules. It is the queue's marker if nothing
+    was submitted since and there is no new wait. A timed record is always a command of its own.
     """
     cdef Record record
     cdef Status status
@@ -1309,13 +1279,9 @@ cdef Status wait_watched(const Driver* driver, void* context, Waits events, Inte
 
 
 cdef Status wait_on_host(DeviceState* device, Waits events, Interrupted ask) noexcept nogil:
-    """Block until all events of the device are over. No queue's lock is held."""
     if device.in_flight.waits_starve:
         return wait_watched(device.driver, device.context, events, ask)
     return device.driver.wait_events(device.context, events, ask)
-
-
-# -- the watcher
 
 
 cdef uint64_t note_progress(uint64_t now, bint disturbed) noexcept nogil:
@@ -1340,7 +1306,7 @@ cdef uint64_t note_progress(uint64_t now, bint disturbed) noexcept nogil:
                 most = max(most, submitted_epoch(epochs) - completed_epoch(epochs))
     guard.leave()
     of_states.leave()
-    # Under the limit few submissions say little; a queue that is held stays full
+    # Under the limit a lack of submissions proves nothing; full queues do, unless they are held by a gate
     if disturbed and (submitted > last_submitted or contended and most >= backlog and not gate_closed):
         contended = True
         contended_at = now
@@ -1375,7 +1341,6 @@ cdef bint is_draining(uint64_t now, bint starved, bint drained) noexcept nogil:
 
 
 cdef void limit_in_flight(uint64_t limit) noexcept nogil:
-    """Limit each queue whose waits may starve to this many commands in flight."""
     cdef Guard of_states
     cdef Guard guard
     of_states.take(states_lock)
