@@ -85,7 +85,7 @@ cdef inline Version version_of(Ref[Usage]& usage) noexcept nogil:
 
 
 cdef inline bint still_holds(const Versions* versions, uint64_t unseen_writes) noexcept nogil:
-    """Return whether nothing may have written there since, except writes that forebay cannot see."""
+    """Return whether no command may have written there since. Writes from outside forebay do not count."""
     cdef size_t i
     if versions.unseen_writes != unseen_writes:
         return False
