@@ -79,7 +79,7 @@ cdef Status carry_pending(QueueState* queue) noexcept nogil:  # the queue is loc
 
 
 cdef void renew_marker(Marker* marker, uint64_t epoch, Clock* clock, void* event, int use) noexcept nogil:
-    """Reuse a marker that only the caller has for a later epoch of its queue, so that no memory is allocated."""
+    """Reuse, for a later epoch of its queue, a marker that only the caller has: `new_marker` without an allocation."""
     if marker.event != NULL:
         marker.driver.destroy_event(marker.event)
     marker.epoch = epoch
@@ -242,7 +242,7 @@ cdef Status add_checkpoint(QueueState* queue, uint64_t apart) noexcept nogil:  #
 
 
 cdef Status add_checkpoint_before_gate(QueueState* queue) noexcept nogil:  # the queue is locked
-    """Mark this point before a host function, a gate, or a wait for a held queue: waits for it then end without it."""
+    """Mark this point before a host function, a gate or a wait for a held queue, so that waits for it exclude these."""
     forget_done_checkpoints(queue)
     if queue.order.checkpoints.size() >= 8 and poll_marker(queue.order.checkpoints.front().get()) == DONE:
         forget_done_checkpoints(queue)  # no other code may ever poll it
@@ -556,7 +556,7 @@ cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil:
 
 
 cdef Status await_capacity(QueueState* queue, uint64_t more) noexcept nogil:
-    """Block while the queue may be full behind a host function. Other threads can submit meanwhile."""
+    """Block while the queue may be full behind a host function. Host functions, and other threads, may submit then."""
     cdef Ref[Marker] marker
     cdef Status status
     cdef bint collected = queue.device.in_flight.quota == NULL
