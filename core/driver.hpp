@@ -1,9 +1,9 @@
-// The contract of a driver, its C++ half: the table of operations, and the few types that cross it; driver.py is the
-// other. Then what drivers share: tables of functions that are found in a library at run time, objects that are counted
-// or idle, and arrivals at gates.
+// The C++ half of the contract with a driver: the table of operations and its types; driver.py is the other half. Then
+// what drivers share: tables of functions that are looked up at run time, counted and idle objects, and arrivals at
+// gates.
 //
-// No operation needs the GIL, and each may be called with a queue's lock held. Nothing outside a driver's folder
-// knows what is behind the handles.
+// No operation needs the GIL, and each may be called with a queue's lock held. No code outside a driver's folder knows
+// what is behind the handles.
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace forebay {
 
-// 0, or (which call failed) << 32 | (the driver's error code as 32 bits): the driver's `explain` turns it into words.
+// 0, or (number of the failed call) << 32 | (the driver's error code as 32 bits); the driver's `explain` interprets it.
 // Negative: forebay's own.
 typedef int64_t Status;
 
@@ -30,14 +30,14 @@ enum : int32_t {
     INTERRUPTED = -8,
     NOT_NOW = -9,
     NO_MEMORY = -10,   // of the host
-    NOT_CREATED = -11  // a command would use memory before what made it: see `Usage.creation`
+    NOT_CREATED = -11  // the command precedes the creation of memory that it uses: see `Usage.creation`
 };
 
 constexpr Status failure(int call, uint32_t code) { return Status(call) << 32 | code; }
 
-// What a driver says of an event: DONE, or NOT_YET. Negative: its command failed with this error, and is over; that
-// says nothing of what came before it, because a command also fails when something that it waits for does. More than
-// DONE: it is unknown, because the query itself failed, with this Status. Then nothing is released.
+// A driver's answer about an event: DONE or NOT_YET. Negative: the command has ended with this error, which may come
+// from something that it waited for; this says nothing of earlier commands. More than DONE: the query failed with this
+// Status, so the state is unknown and nothing is released.
 typedef int64_t Answer;
 
 enum { NOT_YET = 0, DONE = 1 };
@@ -45,7 +45,7 @@ enum { NOT_YET = 0, DONE = 1 };
 typedef void (*HostCallback)(void *data);
 typedef int (*Interrupted)();  // whether a signal handler has raised meanwhile
 
-enum { HOST_MEMORY = 1 };  // of Memory.kind all that a driver looks at; driver.pxd has the rest
+enum { HOST_MEMORY = 1 };  // all that a driver reads of Memory.kind; driver.pxd has the rest
 
 struct Memory {
     void *handle;      // the driver's memory object; NULL for host memory and for plain addresses
@@ -70,12 +70,12 @@ struct Geometry {
     uint32_t block[3];
 };
 
-// Changes `local_size` and `offset` of a launch's geometry, for a kernel that was compiled for that.
+// Changes `local_size` and `offset` of a launch, for a kernel that was compiled for that.
 typedef void (*Reshape)(Geometry *geometry);
 
 enum CommandKind { LAUNCH_COMMAND, COPY_COMMAND, FILL_COMMAND };
 
-// Of a graph, with all that its operation takes.
+// A command of a graph, with all that its operation takes.
 struct RecordedCommand {
     int kind;
     void *kernel;  // with its arguments, which must not change
@@ -87,10 +87,10 @@ struct RecordedCommand {
 
 enum ChangeKind { CHANGED_POINTER, CHANGED_VALUE, CHANGED_GROUPS };
 
-// Of a launch in a recording.
+// A change to a launch in a recording.
 struct Change {
     int kind;
-    uint32_t command;   // in the order in which they were added
+    uint32_t command;   // in the order of `add_command`
     uint32_t index;     // of the argument
     uint32_t size;      // of a value
     const void *value;  // a Memory; the bytes of a value; or the groups, as in Geometry
@@ -98,30 +98,30 @@ struct Change {
 
 enum MarkerUse {
     FOR_DEVICE = 0,  // only other queues of the device wait for it
-    FOR_HOST = 1,    // the host waits for it or asks for it, or another device waits for it
+    FOR_HOST = 1,    // the host waits for it or queries it, or another device waits for it
     TIMED = 2        // the host also asks when it was reached
 };
 
-// A driver names what it has; the rest stays as here. docs/driver.md has a row for each entry.
+// A driver sets what it has; the rest keeps its default. docs/driver.md has a row for each entry.
 struct Driver {
     // -- properties
     bool gates_forbid_releases = false;  // while a gate is closed, nothing but events may be released
-    bool copies_have_events = false;     // at no cost; one for a blocking wait only, since nothing is flushed (OpenCL)
-    bool scopes_matter = false;          // a marker for the device alone must not be waited for by the host
-    bool waits_read_queues = false;      // a wait reads memory of the queue that signals, which must not end before
-    bool changes_spare_running = false;  // a change of a recording does not concern replays submitted before (CUDA)
-    bool recordings_branch = false;      // commands of a recording that need not follow each other run side by side
-    uint32_t room_of_host_function = 0;  // of a queue's room, beside a command's: see `keeps_gil_below`
-    uint32_t room_of_recorded_copy = 0;  // likewise, of each copy in a recording that is replayed
-    uint32_t asks_of_finish = 0;  // how often a finish polls before it waits for a marker; 0: mostly once
+    bool copies_have_events = false;     // an event is free; for a blocking wait only, since nothing is flushed (OpenCL)
+    bool scopes_matter = false;          // the host must not wait for a marker for the device alone
+    bool waits_read_queues = false;      // a wait reads memory of the signalling queue, which must outlive it
+    bool changes_spare_running = false;  // a change of a recording does not affect replays submitted before (CUDA)
+    bool recordings_branch = false;      // independent commands of a recording may run concurrently
+    uint32_t room_of_host_function = 0;  // of a queue's limit, beside a command's: see `keeps_gil_below`
+    uint32_t room_of_recorded_copy = 0;  // likewise, of each copy in a replayed recording
+    uint32_t asks_of_finish = 0;  // polls of a finish before it waits for a marker; 0: mostly once
     // -- the launch path
     Status (*launch)(void *queue, void *kernel, const Geometry *geometry, Waits waits) = nullptr;
     Status (*set_pointer)(void *kernel, uint32_t index, const Memory *memory) = nullptr;
     // value NULL: local memory of that size
     Status (*set_value)(void *kernel, uint32_t index, size_t size, const void *value) = nullptr;
-    // At least one allocation. Kernels that follow pointers are not recorded where there is such a list.
+    // At least one allocation. With this entry, kernels with indirect access are not recorded.
     Status (*follow)(void *kernel, const uint64_t *addresses, size_t count) = nullptr;
-    // -- other commands; `event`, one for the host, may be NULL when the caller needs none
+    // -- other commands; `event` receives an event for the host, unless it is NULL
     Status (*copy)(void *queue, const Memory *to, const Memory *source, size_t nbytes, Waits waits, void **event) =
         nullptr;
     Status (*fill)(void *queue, const Memory *to, const void *pattern, size_t pattern_size, size_t nbytes, Waits waits,
@@ -134,22 +134,22 @@ struct Driver {
     Status (*open_gate)(void *gate, int failed) = nullptr;
     // -- graphs and steps; NULL where a loop over the commands is at least as fast
     Status (*new_recording)(void *queue, int changeable, void **recording) = nullptr;
-    // `after` are commands, each given by how many were added before it. The kernel is kept as long as the recording.
+    // `after` are indices of earlier commands. The kernel is kept as long as the recording.
     Status (*add_command)(void *recording, const RecordedCommand *command, const uint32_t *after, uint32_t count) =
         nullptr;
     Status (*end_recording)(void *recording) = nullptr;
-    // The changes are sorted by command. After a failure it is unknown what the recording does.
+    // The changes are sorted by command. After a failure the recording's effect is unknown.
     Status (*change)(void *recording, const Change *changes, size_t count) = nullptr;
     Status (*replay)(void *queue, void *recording, Waits waits) = nullptr;
     // -- the host's side
     Status (*poll)(void *queue, int *done) = nullptr;
-    // A single event is one for the host. `interrupted` may be NULL.
+    // A single event is for the host. `interrupted` may be NULL.
     Status (*wait_events)(void *context, Waits events, Interrupted interrupted) = nullptr;
     Status (*tell_failure)(void *queue) = nullptr;
     void (*renew_queue)(void *queue) = nullptr;
     void (*write_printed)(void *context) = nullptr;
     Answer (*event_status)(void *event) = nullptr;
-    // a clock that wraps goes the shorter way round
+    // a clock that wraps is read the shorter way round
     Status (*elapsed)(void *first, void *second, double *nanoseconds) = nullptr;
     Status (*bridge)(void *context, void *event, void **bridged) = nullptr;
     void (*destroy_event)(void *event) = nullptr;
@@ -158,12 +158,11 @@ struct Driver {
     void (*destroy_queue)(void *queue) = nullptr;
 };
 
-// An entry of a table that is called like the function, and returns a `Status`: 0, or the number of the function and
-// the error code.
+// A table entry that is called like its function, and returns a `Status`: 0, or the function's number and error code.
 template <int number, class Code, class... A> struct Checked {
     Code (*function)(A...);
 
-    // Inlined always: a launch would take some instructions more.
+    // Always inlined: otherwise a launch takes some instructions more.
     [[gnu::always_inline]] int64_t operator()(A... arguments) const {
         const Code code = function(arguments...);
         return __builtin_expect(code == 0, 1) ? 0 : failure(number, code);
@@ -173,8 +172,7 @@ template <int number, class Code, class... A> struct Checked {
     bool operator!=(const void *other) const { return (const void *) function != other; }
 };
 
-// The same for a function that returns what it makes, or NULL without an error code: the entry gives it through its
-// first argument.
+// The same for a function that returns a new object, or NULL without an error code: the first argument receives it.
 struct Made;
 template <int number, class... A> struct Maker {
     Made *(*function)(A...);
@@ -185,15 +183,14 @@ template <int number, class... A> struct Maker {
     }
 };
 
-// Other functions that return no error code are entries as they are.
+// Other functions without an error code are entries as they are.
 template <int number, class F> struct Entry { typedef F *type; };
 template <int number, class... A> struct Entry<number, Made *(A...)> { typedef Maker<number, A...> type; };
 template <int number, class... A> struct Entry<number, int32_t(A...)> { typedef Checked<number, int32_t, A...> type; };
 template <int number, class... A> struct Entry<number, uint32_t(A...)> { typedef Checked<number, uint32_t, A...> type; };
 
-// One list of a driver's functions, and what follows from it. The list is a macro that calls another one for each
-// function: X(result, name, parameters). Defines the table, `Calls`; the number of each function, CALL_name; and the
-// names by these numbers.
+// From one list of a driver's functions, a macro that calls X(result, name, parameters) for each, defines the table
+// `Calls`, the number CALL_name of each function, and the names by number.
 #define FOREBAY_TABLE(LIST) \
     enum Call { LIST(FOREBAY_NUMBER) N_CALLS }; \
     struct Calls { LIST(FOREBAY_ENTRY) }; \
@@ -202,14 +199,14 @@ template <int number, class... A> struct Entry<number, uint32_t(A...)> { typedef
 #define FOREBAY_NUMBER(result, name, parameters) CALL_##name,
 #define FOREBAY_NAME(result, name, parameters) #name,
 
-// What a `Ref` of core/ownership.hpp can hold: made with one reference, and deleted with the last.
+// What a `Ref` of core/ownership.hpp can hold: made with one reference, deleted with the last.
 template <class T> struct Counted {
     std::atomic<int32_t> references{1};
 
     static void destroy(T *object) { delete object; }
 };
 
-// The last of a list of idle ones; a default where there is none.
+// Remove and return the last idle object, or a default.
 template <class T> T take_last(std::vector<T> &idle) {
     if (idle.empty()) return T();
     T last = std::move(idle.back());
@@ -217,9 +214,9 @@ template <class T> T take_last(std::vector<T> &idle) {
     return last;
 }
 
-// The argument of a driver's host function that tells a thread of forebay's, and nothing more, that a queue has arrived
-// at a gate. The driver may call it before a later part of the hold is refused, and that call cannot be cancelled. So
-// whichever comes second, the queue or the hold's outcome, wakes and deletes.
+// The argument of a driver's host function that reports a queue's arrival at a gate to a thread of forebay, and nothing
+// more. The driver may call it before a later part of the hold is refused, and the call cannot be cancelled. So
+// whichever comes second, the arrival or the hold's outcome, wakes and deletes.
 class Arrival {
     enum State {
         SUBMITTING,  // the hold's outcome is open, and the queue has not arrived
@@ -238,7 +235,7 @@ class Arrival {
     }
 
 public:
-    // Delete one whose host function the driver refused.
+    // If the driver refuses the host function, delete the object.
     Arrival(void (*wake)(void *), void *data) : wake(wake), data(data) {}
 
     // The driver's host function.
@@ -248,7 +245,7 @@ public:
         if (before != SUBMITTING) self->end(before == SUBMITTED);
     }
 
-    // Note the hold's outcome: it was submitted, or refused after the driver had accepted the host function.
+    // Record the hold's outcome: submitted, or refused after the driver had accepted the host function.
     void settle(bool submitted) {
         State before = state.exchange(submitted ? SUBMITTED : REFUSED, std::memory_order_acq_rel);
         if (before != SUBMITTING) end(submitted);

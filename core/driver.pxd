@@ -1,4 +1,4 @@
-"""The contract of a driver for Cython: driver.hpp has the same with what each thing is. See driver.py, too."""
+"""The contract with a driver for Cython; driver.hpp describes each entry. See driver.py, too."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 

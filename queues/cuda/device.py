@@ -30,11 +30,10 @@ from forebay.queues.memory.transfers import StagingPool
 if TYPE_CHECKING:
     from forebay.queues.cuda.driver import CuNative
 
-# A channel of the hardware has room for 1,020 commands, and the streams of a process share as many channels as it has
-# connections (tried on an H100). A quarter of it is divided among a channel's streams, which may use their part
-# whatever others do. A third is lent to whoever needs more, as where there are many and few are busy; all of that may
-# be in one channel. The rest is for streams of other packages, and because the 27 host functions for which there is
-# room where graphs are launched are counted as 23 each.
+# A hardware channel takes 1,020 commands, and a process has as many channels as connections (measured on an H100). A
+# quarter is divided among a channel's streams, each with its own limit. A third is the shared quota, which may all be
+# used in one channel. The rest is for other packages' streams, and covers host functions: 27 fit where graphs are
+# launched, but each counts as 23 commands.
 ROOM = 1020
 INTERFACE = "__cuda_array_interface__"
 ON_CUDA = 2  # DLPack's kDLCUDA
@@ -62,21 +61,19 @@ class CudaKernel(DriverKernel):
         return int(groups) * self._multiprocessors
 
     def create(self, follows: bool) -> int:
-        """The operations' handle of a new kernel object, which the caller owns."""
         return int(self._program.create_kernel(self._function, self._sizes, self._alignments))
 
 
 class CudaDevice(SharingDevice, DriverDevice):
-    """A `DriverDevice` for one GPU, once the driver's functions are loaded. Its context handle is a CuContext, of the
-    GPU's primary context.
+    """One GPU, once the driver's functions are loaded. The context handle is a CuContext of the GPU's primary context.
     """
 
     has_addresses = True
-    timing_is_free = True  # only the timed events themselves are different
+    timing_is_free = True  # One GPU, once the driver's functions are loaded. The context handle is a CuContext of its primary context.
     takes_pageable = False
     reads_pageable_late = False
     shared_room = ROOM // 3
-    most_held: int  # each occupies one of the hardware's connections; measured with 32 of them, see docs/cuda.md
+    most_held: int  # each occupies a hardware connection; measured with 32 of them (docs/cuda.md)
     languages: tuple[Language, ...] = LANGUAGES
     table: int = operations.TABLE
     functions = operations.FUNCTIONS
@@ -99,7 +96,6 @@ class CudaDevice(SharingDevice, DriverDevice):
     # -- queues
 
     def create_queue(self, priority: int, timing: bool) -> tuple[int, int]:
-        """A stream: the driver's handle, and the operations'. Any stream can be timed."""
         queue: tuple[int, int] = self.handle.create_queue(priority)
         self.keeps_gil_below = self._room()
         return queue
@@ -110,27 +106,24 @@ class CudaDevice(SharingDevice, DriverDevice):
     # -- memory
 
     def allocate(self, nbytes: int, usm_type: str = "device") -> CuMemory:
-        """Memory of the device, of the host, or shared by both ("managed"), from a pool of the driver."""
+        """Managed memory is the kind that both share."""
         if usm_type != "host":
             self.check_size(nbytes)
-        if nbytes >> 48:  # more than any address
+        if nbytes >> 48:  # exceeds every address
             raise errors.OutOfMemoryError(f"{nbytes} bytes of {usm_type} memory are more than {self.info.name} has")
         if usm_type == "shared" and not self.limits.has_shared:
             raise errors.NotSupportedError(f"shared memory: {self.info.name} has none")
         return CuMemory(self.handle, max(nbytes, 1), usm_type)
 
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """Pinned host memory, from a pool."""
         return self._staging.take(nbytes)
 
     takes_over = "memory of CUDA (__cuda_array_interface__: CuPy, PyTorch, numba)"
 
     def can_reach(self, peer: DriverDevice) -> bool:
-        """As `DriverDevice.can_reach`: by the driver's word."""
         return isinstance(peer, CudaDevice) and bool(self.handle.can_reach(peer.handle))
 
     def reach(self, peer: DriverDevice) -> bool:
-        """As `DriverDevice.reach`. Only with another `CudaDevice`."""
         return isinstance(peer, CudaDevice) and bool(self.handle.reach(peer.handle))
 
     def adopt_peer(self, owner: object, address: int, nbytes: int) -> ForeignMemory:
@@ -157,7 +150,7 @@ class CudaDevice(SharingDevice, DriverDevice):
         return Adopted(ForeignMemory(thing, int(address or 0), math.prod(shape) * dtype.itemsize), shape, dtype)
 
     def array_interface(self, name: str, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> object | None:
-        """As `DriverDevice.array_interface`, for CuPy, PyTorch and numba. They do not wait for forebay's queues."""
+        """CuPy, PyTorch and numba use it. They do not wait for forebay's queues."""
         if name != INTERFACE:
             return None
         return {
@@ -166,11 +159,10 @@ class CudaDevice(SharingDevice, DriverDevice):
         }  # fmt: skip
 
     def queue_interface(self, name: str, native: int) -> object | None:
-        """As `DriverDevice.queue_interface`, for cuda.core, CuPy and others."""
         return (lambda: (0, native)) if name == "__cuda_stream__" else None
 
     def hand_over(self, thing: Any, native: int) -> None:
-        """As `DriverDevice.hand_over`: by DLPack's handshake, or the stream that ``__cuda_array_interface__`` names."""
+        """By DLPack's handshake, or for the stream that ``__cuda_array_interface__`` names."""
         with self.handle:
             if hasattr(type(thing), "__dlpack__"):
                 try:
@@ -185,7 +177,7 @@ class CudaDevice(SharingDevice, DriverDevice):
             self.handle.order(native, stream)
 
     def dlpack_device(self, usm_type: str) -> tuple[int, int] | None:
-        """As `DriverDevice.dlpack_device`. What the host reads in place goes to it in place."""
+        """Host and shared memory is passed on as host memory."""
         return (ON_CUDA, self.native.ordinal) if usm_type == "device" else None
 
     def order_stream(self, stream: int, native: int) -> None:
@@ -196,7 +188,6 @@ class CudaDevice(SharingDevice, DriverDevice):
     # -- programs
 
     def cpp_compiler(self) -> NvrtcCompiler:
-        """As `DriverDevice.cpp_compiler`: NVRTC, for this architecture. Raises `NotInstalledError`."""
         return NvrtcCompiler(self.native.architecture, self.native.driver_version)
 
     def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> BuiltProgram:

@@ -1,11 +1,10 @@
 """What the folder offers: CUDA's devices, and the streams of other packages.
 
-It finds CUDA's driver, starts it, says what its devices are, and why one of them cannot be used. Importing this module
-loads nothing, and `start` on a machine without the driver costs one failed ``dlopen``. The calls that forebay makes
-often are in calls.hpp; those of this module happen once for a device.
+It finds and starts CUDA's driver, describes its devices, and says why one is unusable. Importing this module loads
+nothing; without a driver `start` costs one failed ``dlopen``. Frequent calls are in calls.hpp; these run once a device.
 
-No context is made: that takes half a second and half a gigabyte for each GPU. So a device that is listed as usable may
-still fail when it is opened, with the driver's own error.
+No context is made, because that takes 0.5 s and half a gigabyte for each GPU. So opening a usable device may still
+fail, with the driver's own error.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ GET_DRIVER = "for an NVIDIA GPU, install NVIDIA's driver of CUDA 13.0 or newer (
 OLDEST = 13000
 CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
 MOST_CONNECTIONS = 32
-DRIVERS_CONNECTIONS = 8  # where the variable is not set
+DRIVERS_CONNECTIONS = 8  # if the variable is not set
 NO_DEVICE = 100
 
-LEGACY, PER_THREAD = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD: no streams, but what a thread means by them
+LEGACY, PER_THREAD = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD: names of the default streams
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# CUdevice_attribute, some for the fields of Limits and CuNative
+# CUdevice_attribute; some set fields of Limits and CuNative
 BLOCK, GRID, MULTIPROCESSORS, INTEGRATED, COMPUTE_MODE, MANAGED = 2, 5, 16, 18, 20, 83
 PCI_BUS, PCI_DEVICE, PCI_DOMAIN, MAJOR, MINOR = 33, 34, 50, 75, 76
 LIMITS = {
@@ -61,7 +60,7 @@ class CuNative(NamedTuple):
 
 
 class Cuda(DriverFolder):
-    """See `DriverFolder`. The rest of the folder is imported late: `import forebay` looks for no device."""
+    """See `DriverFolder`. The rest of the folder is imported late, because `import forebay` looks for no device."""
 
     adopts_queues = "a stream of CUDA (__cuda_stream__; of CuPy, PyTorch, numba)"
 
@@ -112,10 +111,10 @@ class Cuda(DriverFolder):
 
 
 def _stream_of(thing: Any) -> int | None:
-    """Return the driver's handle of a stream of CUDA; None for what is none.
+    """Return the driver's handle of a CUDA stream; None for other objects.
 
-    Known are ``__cuda_stream__`` (cuda.core, CuPy 14 and newer), ``cuda_stream`` (PyTorch), and ``ptr`` and ``handle``
-    of the streams of CuPy and numba.
+    It knows ``__cuda_stream__`` (cuda.core, CuPy 14 and newer), and the attributes of streams of PyTorch, CuPy and
+    numba.
     """
     protocol = getattr(type(thing), "__cuda_stream__", None)
     if protocol is not None:
@@ -133,13 +132,12 @@ def _stream_of(thing: Any) -> int | None:
 
 
 def start() -> tuple[CDLL, int]:
-    """Load and start the driver; return it, and how many devices it has.
+    """Load and start the driver; return it and its number of devices. Raises `NotSupportedError` if there is no driver
+    or an old one, and `DriverError` if it does not start.
 
-    Each stream that waits takes one of the hardware's connections, and with the driver's default of 8 a few that wait
-    for the host hold up all others (docs/cuda.md). So the environment variable CUDA_DEVICE_MAX_CONNECTIONS is set
-    to 32, the most there are, unless it is set; the driver reads it when the first package of the process starts it.
-
-    Raises `NotSupportedError` if there is no driver, or one that is too old, and `DriverError` if it does not start.
+    Each waiting stream takes a hardware connection, and with the driver's default of 8 a few that wait for the host
+    hold up all others (docs/cuda.md). So CUDA_DEVICE_MAX_CONNECTIONS is set to 32, the maximum, unless it is set. The
+    driver reads it when the first package of the process starts it.
     """
     from ctypes import CDLL, byref, c_int, c_uint
 
@@ -164,7 +162,7 @@ def start() -> tuple[CDLL, int]:
 
 
 def load() -> None:
-    """Find the driver's functions. Raises `ImportError` if it is too old."""
+    """Look the driver's functions up. Raises `ImportError` if it is too old."""
     from forebay.queues.cuda import operations
 
     operations.load(start()[0])
@@ -181,7 +179,7 @@ def describe(library: CDLL, ordinal: int, chosen: bool) -> DeviceInfo:
     _checked(library, "cuDeviceTotalMem_v2", byref(memory), device)
     _checked(library, "cuDriverGetVersion", byref(version))
 
-    def ask(which: int) -> int:  # 0 for an attribute that the driver does not know
+    def ask(which: int) -> int:  # 0 for an attribute unknown to the driver
         value = c_int()
         return value.value if library.cuDeviceGetAttribute(byref(value), c_int(which), device) == 0 else 0
 
@@ -227,9 +225,8 @@ def describe(library: CDLL, ordinal: int, chosen: bool) -> DeviceInfo:
 
 
 def connections(library: CDLL, device: int, chosen: bool) -> int:
-    """Return how many connections to the hardware this process has, which its streams share.
-
-    Says so if another package has started the driver with few.
+    """Return the process's number of hardware connections, which its streams share. Warns if another package has
+    started the driver with few.
     """
     if chosen:
         value = os.environ.get(CONNECTIONS, "")

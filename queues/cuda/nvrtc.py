@@ -1,8 +1,8 @@
 """Compiles C++ for NVIDIA's GPUs by NVRTC, the compiler as a library. It needs neither a GPU nor a driver.
 
-What it makes is machine code of one architecture: PTX of a newer NVRTC is refused by an older driver, while machine
-code of the same major version runs. Types and names of parameters come from debug information, for which the program
-is compiled a second time, without optimization. What is known of the kernels stands behind the cubin's end.
+The output is machine code of one architecture: an older driver refuses PTX of a newer NVRTC, but runs machine code of
+the same major version. Types and names of parameters come from debug information, for which the program is compiled
+again without optimization. The facts about kernels follow the end of the cubin.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ RESERVED = re.compile(r"_Z\w*?\d(?:__nv_|cuda3|cub\d|__forebay|cooperative_group
 
 
 class Outcome(NamedTuple):
-    """What NVRTC made of a program: status 0 is success."""
+    """The result of a compilation; status 0 is success."""
 
     status: int
     log: str
@@ -57,7 +57,7 @@ class Outcome(NamedTuple):
 
 
 class Nvrtc:
-    """An NVRTC that was found."""
+    """An NVRTC library."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -69,7 +69,7 @@ class Nvrtc:
 
     @functools.cached_property
     def architectures(self) -> tuple[int, ...]:
-        """The architectures that it knows, such as 90."""
+        """Supported architectures, such as 90."""
         count = c_int()
         self._call("nvrtcGetNumSupportedArchs", byref(count))
         numbers = (c_int * count.value)()
@@ -121,10 +121,10 @@ class Nvrtc:
 
 
 def find_nvrtc(most: int) -> Nvrtc:
-    """Return the newest NVRTC of a major version up to `most`, that of the driver.
+    """Return the newest NVRTC of a major version up to `most`, that of the driver. Raises `NotInstalledError`.
 
     Wheels come first (``nvidia-cuda-nvrtc``), then a toolkit (``CUDA_HOME``, ``CUDA_PATH``, ``/usr/local/cuda``), then
-    what the system's loader finds. Raises `NotInstalledError` if there is none.
+    the system's loader.
     """
     return _find(most, os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", ""))
 
@@ -150,7 +150,7 @@ def _libraries(folders: Iterable[Path]) -> Iterator[tuple[int, Path]]:
 
 
 def _wheels() -> list[Path]:
-    """The folders of the packages of NVIDIA: ``nvidia/cu13``, ``nvidia/cuda_nvrtc``."""
+    """Folders of NVIDIA's packages: ``nvidia/cu13``, ``nvidia/cuda_nvrtc``."""
     spec = importlib.util.find_spec("nvidia")
     places = spec.submodule_search_locations if spec is not None else None
     return [each for place in places or () for each in sorted(Path(place).glob("*/")) if each.is_dir()]
@@ -162,12 +162,12 @@ def _in_toolkits(*toolkits: str) -> Iterator[tuple[int, Path]]:
 
 
 def _includes(library: Path, major: int) -> Iterator[Path]:
-    """The folders with headers beside a library: of its toolkit, or of the wheels of the same version. Then those of a
-    toolkit of that version, because the wheels that another package needs may be without the C++ library.
+    """Header folders: of the library's toolkit, or of wheels of the same version, then of a toolkit of that version,
+    because wheels that another package needs may lack the C++ library.
     """
     roots = [library.parent.parent]
     if "nvidia" in library.parts:
-        # Not those of other packages: that of NVSHMEM has an older C++ library.
+        # Not of other packages: NVSHMEM's has an older C++ library.
         roots += [each for each in _wheels() if each.name == f"cu{major}" or each.name.startswith(("cuda_", "curand"))]
     for toolkit in (os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", ""), TOOLKIT):
         if major in {found for found, _ in _in_toolkits(toolkit)}:
@@ -182,7 +182,7 @@ def _strings(values: Collection[str]) -> ctypes.Array[c_char_p]:
 
 
 class NvrtcCompiler:
-    """NVRTC for one architecture, a `CppCompiler`. CUDA says its version as 13000."""
+    """NVRTC for one architecture, a `CppCompiler`. `driver_version` is like 13000."""
 
     language = Language.CUBIN
 
@@ -198,22 +198,20 @@ class NvrtcCompiler:
 
     @property
     def identity(self) -> str:
-        """Differs for another NVRTC and another architecture."""
         return f"NVRTC {self._nvrtc.version} sm_{self._architecture} {' '.join(self._nvrtc.includes)}"
 
     @property
     def folders(self) -> Sequence[str]:
-        """Where CUDA's own headers are."""
         return self._nvrtc.includes
 
     def compile(self, source: CppSource) -> CppProgram:
-        """As `CppCompiler.compile`; the options are those of NVRTC. Blocks, without the GIL."""
+        """As `CppCompiler.compile`, with NVRTC's options. Blocks, without the GIL."""
 
         def made(*more: str) -> Outcome:
             includes = (f"-I{folder}" for folder in self._nvrtc.includes)
             return self._nvrtc.compile(source._replace(options=[*more, *source.options, *includes]))
 
-        # Without optimization, what is not used may call what is nowhere: -rdc lets it.
+        # Without optimization, unused code may call undefined functions; -rdc allows that.
         with ThreadPoolExecutor(1) as beside:
             described = beside.submit(made, f"-arch=sm_{self._architecture}", "-G", "-rdc=true", "-w")
             outcome = made(f"-arch=sm_{self._architecture}")
@@ -222,14 +220,13 @@ class NvrtcCompiler:
         log = outcome.log
         try:
             told = read_signatures(described.result().cubin)
-        except ValueError as error:  # an NVRTC that writes it in another way
+        except ValueError as error:  # another form of debug information
             told = Signatures((), ())
             log = f"{log}\nwarning: the types of parameters are not known ({error})".strip()
         return _described(outcome, told, log)
 
 
 def _described(outcome: Outcome, told: Signatures, log: str) -> CppProgram:
-    """The program with what PTX and debug information say of it."""
     module = read_ptx(outcome.ptx)
     kernels = _kernels(module, told)
     variables = _variables(module, told)
@@ -272,15 +269,15 @@ def _variables(module: PtxModule, told: Signatures) -> tuple[VariableSignature, 
     )
 
 
-# -- cubins: CUDA's machine code, an ELF file, with what the compiler knew of its kernels behind its end
+# -- cubins: CUDA's machine code, an ELF file, followed by the compiler's facts about its kernels
 #
-# Machine code says where parameters are, not what they are. SPIR-V has their types in it; for a cubin forebay puts them
-# behind it, where CUDA's driver does not look: it gets the cubin alone.
+# Machine code has the places of parameters, but no types, unlike SPIR-V. So forebay appends the facts; CUDA's driver
+# gets the cubin alone.
 
 MAGIC = b"forebay facts 2\n"
-END = struct.Struct(f"<Q{len(MAGIC)}s")  # bytes of the facts, which come before; the magic
+END = struct.Struct(f"<Q{len(MAGIC)}s")  # size of the facts, which precede it; the magic
 
-# .nv.info sections are attributes: their format, their kind, and their value or the bytes of it.
+# A .nv.info section has attributes: format, kind, and the value or the size of its bytes.
 ATTRIBUTE = struct.Struct("<BBH")
 WITH_BYTES = 0x04
 REQUIRED_BLOCK, PARAMETER = 0x10, 0x17
@@ -294,7 +291,7 @@ def with_facts(
     variables: Sequence[VariableSignature],
     accesses: Mapping[str, Sequence[str]],
 ) -> bytes:
-    """Return a cubin with what is known of its kernels and variables, and what the kernels' PTX shows, by symbol."""
+    """Append what is known of a cubin's kernels and variables, and the kernels' accesses by symbol."""
     facts = json.dumps([kernels, variables, accesses], separators=(",", ":")).encode()
     return cubin + facts + END.pack(len(facts), MAGIC)
 
@@ -302,8 +299,8 @@ def with_facts(
 def without_facts(
     code: bytes,
 ) -> tuple[bytes, tuple[KernelInfo, ...] | None, tuple[VariableSignature, ...], dict[str, list[str]]]:
-    """Return the cubin itself, and what is known of it; None for the kernels of a cubin that has no facts. Raises
-    `InvalidArgumentError` if they are damaged.
+    """Split into the cubin and its facts; None for the kernels of a cubin without facts. Raises `InvalidArgumentError`
+    if they are damaged.
     """
     if len(code) < END.size or not code.endswith(MAGIC):
         return code, None, (), {}
@@ -317,14 +314,14 @@ def without_facts(
 
 
 def parameters_in(cubin: bytes) -> dict[str, tuple[list[int], tuple[int, int, int]]]:
-    """Return the bytes of each parameter of each kernel, and the size of its groups if that is required. Raises
-    `InvalidArgumentError` for a cubin that is cut short.
+    """Return each kernel's parameter sizes and required group size. Raises `InvalidArgumentError` for a truncated
+    cubin.
     """
     from elftools.common.exceptions import ELFError
 
     try:
         elf = _elf(cubin)
-        sections, _ = list(elf.iter_sections()), list(elf.iter_segments())  # which stand at the end
+        sections, _ = list(elf.iter_sections()), list(elf.iter_segments())  # these stand at the end
         if any(len(each.data()) != each.data_size for each in sections):
             raise ValueError
         return {
@@ -363,11 +360,10 @@ ADDRESS = 0x03  # DW_OP_addr
 
 
 def read_signatures(cubin: bytes) -> Signatures:
-    """Read what the debug information of a cubin says of its functions and variables; nothing without a cubin.
+    """Read signatures from a cubin's debug information; nothing without a cubin. Raises `ValueError` if it has none.
 
-    The kernels are all functions that have code, and the variables all that have an address: PTX tells which are
-    kernels and variables of the program, and the alignment of structures. Raises `ValueError` for what is no cubin with
-    debug information.
+    All functions with code and all variables with an address are returned: PTX has which of them are the program's
+    kernels and variables, and the alignment of structures.
     """
     if not cubin:
         return Signatures((), ())
@@ -375,13 +371,13 @@ def read_signatures(cubin: bytes) -> Signatures:
 
     kernels, variables = list[KernelSignature](), list[VariableSignature]()
     try:
-        # Relocated is what is not asked for: addresses, of which a cubin's are of a kind of its own.
+        # Relocation concerns only addresses, which are not read, and a cubin's relocations are of its own kind.
         types = _Types(_elf(cubin).get_dwarf_info(relocate_dwarf_sections=False))
         for entry in types.entries.values():
             if entry.tag == "DW_TAG_subprogram" and "DW_AT_low_pc" in entry.attributes:
                 kernels.append(types.function(entry))
             elif entry.tag == "DW_TAG_variable":
-                location = _of(entry, "location")  # that of a local variable is no address, or a place in a list
+                location = _of(entry, "location")  # a local variable has no address, or a list of places
                 if isinstance(location, list) and location[0] == ADDRESS:
                     variables.append(types.variable(entry))
     except (DWARFError, ELFError, KeyError) as error:
@@ -428,7 +424,7 @@ class _Types(DebugTypes):
         )  # fmt: skip
 
     def _type(self, entry: Any) -> str:
-        """The entry of its type; that of void, which LLVM has none for, is nothing."""
+        """The entry of its type; empty for void, for which LLVM has none."""
         if "DW_AT_type" not in entry.attributes:
             return ""
         type = entry.get_DIE_from_attribute("DW_AT_type")
@@ -462,12 +458,12 @@ class _Types(DebugTypes):
 
 
 def _declaration(entry: Any) -> Any:
-    """The declaration that an entry completes, or the entry."""
+    """The declaration that an entry completes, or the entry itself."""
     return entry.get_DIE_from_attribute("DW_AT_specification") if "DW_AT_specification" in entry.attributes else entry
 
 
 def _told(entry: Any, attribute: str, default: Any) -> Any:
-    """An attribute of the entry, or of the declaration that it completes."""
+    """An attribute of the entry or of its declaration."""
     return _of(entry, attribute, _of(_declaration(entry), attribute, default))
 
 
@@ -476,7 +472,7 @@ def _symbol(entry: Any) -> str:
 
 
 def _plain(name: str) -> str:
-    """The name in the source of a variable in a namespace, of which NVRTC says the symbol."""
+    """The source name of a variable in a namespace, for which NVRTC gives the symbol."""
     rest, last = name.removeprefix("_ZN"), name
     while found := re.match(r"\d+", rest):
         end = found.end() + int(found[0])

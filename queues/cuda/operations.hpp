@@ -1,18 +1,15 @@
-// CUDA's side of the table of operations: what is behind the handles, and its memory (contexts, streams, events,
-// modules, kernels, recordings); and then the operations. What refers to an event or a module holds it. The locks of
-// contexts are taken last.
+// CUDA's table of operations: what is behind the handles, its memory, and then the operations. An object that refers to
+// an event or a module holds a reference. The locks of contexts are taken last. Measured on an H100 (driver 580, CUDA
+// 13.0):
 //
-// Measured on an H100 (driver 580, CUDA 13.0), and what follows from it:
-//
-// - Launches, copies, records, waits and queries need no current context, and none to be the right one. What makes
-//   things does, and to add or change a node of a graph without one ends the process: `Current`.
-// - cuMemFree, cuMemFreeHost, cuModuleLoadData and cuModuleUnload wait for all that runs on the device, a stream behind
-//   a closed gate too. All but the last let no other thread launch meanwhile. So memory comes from pools and is given
-//   back by cuMemFreeAsync, which does not block; a module is loaded while no gate is closed (`WithoutGates`), and
-//   unloaded when the next one is loaded.
-// - cuGraphInstantiate was seen to wait for a closed gate, for a graph of three launches side by side; most did not. So
-//   was the destruction of an executable.
-// - A channel of the hardware has room for 1,020 commands, and many streams share one.
+// - Launches, copies, records, waits and queries need no current context; calls that make things do. Adding or changing
+//   a node of a graph without the right one ends the process: `Current`.
+// - cuMemFree, cuMemFreeHost, cuModuleLoadData and cuModuleUnload wait for all running work, streams behind closed
+//   gates included; all but the last block launches of other threads meanwhile. So memory comes from pools, and
+//   cuMemFreeAsync frees it without blocking. A module is loaded while no gate is closed (`WithoutGates`); the next
+//   load unloads it.
+// - cuGraphInstantiate once waited for a closed gate (three concurrent launches), and so did destroying an executable.
+// - A hardware channel takes 1,020 commands, and many streams share one.
 
 #pragma once
 
@@ -41,10 +38,10 @@ enum : uint32_t {
     OUT_OF_MEMORY = 2, NOT_READY = 600, ALREADY_ENABLED = 704,  // error codes
     EQUAL = 1,  // CU_STREAM_WAIT_VALUE_EQ
     LARGEST_PATTERN = 128, FILL_BLOCK = 256, FILL_GROUPS = 1024,
-    SPIN = 10000,  // microseconds: a longer wait rests between two looks, which costs it at most a hundredth
-    ASKS_EVERY = 50000,  // microseconds, after which a signal handler gets its turn
+    SPIN = 10000,  // microseconds: a longer wait sleeps between two queries, at most a hundredth longer
+    ASKS_EVERY = 50000,  // microseconds between calls of `interrupted`
     JOINED_FROM = 4,     // events
-    NON_BLOCKING = 1,  // of a stream: forebay's own rules say what the null queue waits for
+    NON_BLOCKING = 1,  // of a stream: forebay orders the null queue itself
     AHEAD = 256,       // streams, 6 ms
     NO_TIMING = 2, NO_TIMING_INTERPROCESS = 2 | 4,  // of an event
     LAZY_ENABLE_PEER_ACCESS = 1,  // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, the only flag there is
@@ -56,7 +53,7 @@ enum : uint32_t {
     READ_WRITE = 3,  // CUmemAccess_flags
     RELEASE_THRESHOLD = 4,  // CUmemPool_attribute
     ERROR_LOG = 5, ERROR_SIZE = 6,  // CUjit_option
-    SMALLEST_BLOCK = 256,  // bytes, which all are multiples of: no type wants more
+    SMALLEST_BLOCK = 256,  // bytes; the sizes of all blocks are multiples of it, which aligns every type
     BLOCK_CLASSES = 9,
     LARGEST_BLOCK = 1 << 16,
     KEPT = 64 << 20,  // bytes of a pool: mapping memory takes a hundred microseconds, of the host some milliseconds
@@ -68,12 +65,12 @@ enum EventKind {
     TIMED_EVENT,
     GATE_EVENT,  // recorded behind a wait for a word that the host writes
     EVENT_KINDS,
-    IPC_EVENT  // which other processes know, and which is never recorded for anything else
+    IPC_EVENT  // known to other processes, and never recorded for anything else
 };
 
 enum MemoryKind { DEVICE_POOL, SHARED_POOL, HOST_POOL, POOLS };
 
-// What is destroyed later: the driver would wait until nothing runs, or until all gates are open.
+// What is destroyed later, because the driver would wait until nothing runs, or until all gates are open.
 enum EndedKind {
     ENDED_MODULES,
     ENDED_EXECUTABLES,
@@ -92,8 +89,8 @@ inline void store(uint32_t *word, uint32_t value) {
     reinterpret_cast<std::atomic<uint32_t> *>(word)->store(value, std::memory_order_release);
 }
 
-// While one has begun, no gate is closed: for what the driver would not begin until all gates are open, and let no
-// other thread launch meanwhile. A gate that is made blocks so long, which is as long as kernels run.
+// While one has begun, no gate is closed: for driver calls that would wait for all gates, and block other threads'
+// launches. A new gate blocks as long, which is as long as kernels run.
 class WithoutGates {
     static inline Lock lock;
     static inline std::atomic<uint32_t> closed;  // gates of all devices of the process
@@ -121,7 +118,7 @@ struct CuContext;
 struct CuModule;
 struct CuQueue;
 
-// The context is current in this thread as long as this is there.
+// Makes a context current in this thread for its own lifetime.
 class Current {
     bool entered = false;
 
@@ -137,7 +134,7 @@ class Current {
     }
 };
 
-// Let a GPU use what is and will be taken from a pool.
+// Give a GPU access to all memory of a pool, present and future.
 inline Status allow_access(void *pool, int32_t device) {
     AccessDesc access;
     access.location.type = ON_DEVICE;
@@ -148,7 +145,7 @@ inline Status allow_access(void *pool, int32_t device) {
 
 inline bool is_block(MemoryKind kind, size_t nbytes) { return kind == HOST_POOL && nbytes <= LARGEST_BLOCK; }
 
-// Which of the lists has blocks for so many bytes: their sizes are powers of two.
+// Index of the list of blocks for this size; block sizes are powers of two.
 inline int class_of(size_t nbytes) {
     int found = 0;
     while (size_t(SMALLEST_BLOCK) << found < nbytes) found++;
@@ -163,41 +160,39 @@ struct CuEvent : Counted<CuEvent> {
 
     CuEvent(EventKind kind, CuContext *context, void *handle) : kind(kind), context(context), handle(handle) {}
     ~CuEvent();
-    static void destroy(CuEvent *event);  // it is idle then, or its stream may not have read the word yet
+    static void destroy(CuEvent *event);  // idle, but the stream of a gate may not have read the word yet
 };
 
-// The primary context of one GPU. It lives as long as the process, as with CUDA's runtime: making one takes half a
-// second, and other packages use it.
+// The primary context of one GPU. It lives as long as the process, as with CUDA's runtime: making one takes 0.5 s.
 struct CuContext {
     void *handle = nullptr;
     const int32_t device;
     bool migrates = false;           // shared memory, on request
     void *pools[POOLS] = {};         // NULL until needed
-    void *memory_stream = nullptr;   // on which memory is taken from the pools and given back; it has no other work
-    Ref<CuModule> kernels;           // forebay's own; and the one that fills
+    void *memory_stream = nullptr;   // memory is taken from the pools and freed on it; it has no other work
+    Ref<CuModule> kernels;           // forebay's own
     void *fill = nullptr;
     std::atomic<uint32_t> streams{0};          // that are alive
     std::atomic<uint32_t> stream_capacity{0};  // for how many the driver has memory
     std::atomic<uint32_t> printing{0};         // programs that call printf
-    std::atomic<uint32_t> printed{0};          // of these, how many have ended
-    std::atomic<uint32_t> written{0};  // how many had before the driver last wrote what kernels had printed
+    std::atomic<uint32_t> printed{0};          // how many of these have ended
+    std::atomic<uint32_t> written{0};  // how many had ended when the driver last wrote the kernels' output
 
-    // The context of a GPU; `kernels` is PTX of forebay's own.
     static Status open(int32_t device, const char *kernels, CuContext *&context);
 
-    // An idle private stream for a host's wait on many events, or a new one.
+    // An idle private stream for a host wait on many events, or a new one.
     Status take_join(std::unique_ptr<CuQueue> &join);
     void keep_join(std::unique_ptr<CuQueue> &join);
 
-    // Have the driver take the memory for `AHEAD` more streams, which it keeps. It takes it for some 43 at a time, and
-    // waits behind closed gates before. No gate is closed.
+    // Make the driver allocate memory for `AHEAD` more streams, which it keeps. It does so for some 43 at a time, and
+    // first waits for closed gates. No gate is closed.
     void make_streams_ahead(uint32_t before) {
         void *made[AHEAD];
         uint32_t count = 0;
         Current current;
         if (current.enter(handle)) return;
         while (count < AHEAD && !cuda.StreamCreateWithPriority(&made[count], NON_BLOCKING, 0)) count++;
-        stream_capacity.store(std::max(stream_capacity.load(), before + count));  // it keeps what it took
+        stream_capacity.store(std::max(stream_capacity.load(), before + count));  // the driver keeps it
         while (count) cuda.StreamDestroy_v2(made[--count]);
     }
 
@@ -211,8 +206,8 @@ struct CuContext {
         return cuda.ModuleLoadDataEx(module, image, 2, options, values);
     }
 
-    // Whether the other's memory can be used. False: a gate is closed. Pools know which GPUs have access to what
-    // is taken from them, variables and other packages' memory do not.
+    // Enable access to the other's memory: `allow_access` covers pools, peer access variables and other packages'
+    // memory. False: a gate is closed.
     bool reach(CuContext *other, Status &status) {
         WithoutGates none;
         if (other == this) return true;
@@ -229,11 +224,10 @@ struct CuContext {
         return true;
     }
 
-    // Let what a stream gets from now on come after what another has got.
     Status order(void *later, void *earlier) const {
         void *event = nullptr;
         Current current;
-        Status status = current.enter(handle);  // which default streams are of
+        Status status = current.enter(handle);  // it defines the default streams
         if (!status) status = cuda.EventCreate(&event, NO_TIMING);
         if (status) return status;
         status = cuda.EventRecord(event, earlier);
@@ -244,8 +238,7 @@ struct CuContext {
 
     // -- events
 
-    // An idle event, or a new one. One that others still wait for may be recorded again: a stream waits for what was
-    // recorded when it was told to.
+    // An idle event, or a new one. Recording it again does not affect streams that still wait for the earlier record.
     Status take_event(EventKind kind, Ref<CuEvent> &taken) {
         std::unique_ptr<CuEvent> event;
         if (kind == GATE_EVENT) recycle_gates();
@@ -285,8 +278,7 @@ struct CuContext {
         ended[kind].push_back(handle);
     }
 
-    // Destroy what is no longer used, which waits until nothing runs. No gate is closed, and for executables and
-    // modules the context is current.
+    // Waits until nothing runs. No gate is closed. For executables and modules the context is current.
     void destroy_ended(EndedKind kind) {
         std::vector<uint64_t> all;
         {
@@ -310,7 +302,7 @@ struct CuContext {
         }
     }
 
-    // The same of several kinds. False, and nothing is destroyed, while a gate is closed: it is left to who comes next.
+    // False, with nothing destroyed, while a gate is closed: a later caller does it.
     bool try_destroy_ended(EndedKind first, EndedKind last) {
         WithoutGates none;
         if (!none.begin()) return false;
@@ -324,7 +316,7 @@ struct CuContext {
         Status status = take_at_once(kind, nbytes, address);
         Current current;
         if (uint32_t(status) != OUT_OF_MEMORY || current.enter(handle)) return status;
-        trim(0);  // the pools may have kept some, and what others could open may wait for its end
+        trim(0);  // the pools may keep some, and exported memory may wait to be freed
         try_destroy_ended(ENDED_EXPORTS, ENDED_IMPORTS);
         return take_at_once(kind, nbytes, address);
     }
@@ -348,11 +340,10 @@ struct CuContext {
         try_destroy_ended(ENDED_EXPORTS, ENDED_IMPORTS);
         Status status = cuda.MemAlloc_v2(&address, nbytes);
         if (uint32_t(status) != OUT_OF_MEMORY) return status;
-        trim(0);  // the pools may have kept some
+        trim(0);  // the pools may keep some
         return cuda.MemAlloc_v2(&address, nbytes);
     }
 
-    // Gives the bytes from the address on.
     Status import_memory(const IpcHandle &opener, uint64_t &address, size_t &nbytes) {
         uint64_t base = 0;
         Current current;
@@ -368,7 +359,6 @@ struct CuContext {
         return status;
     }
 
-    // `done` says that no gate was closed.
     Status give_back_shared(bool &done) {
         Current current;
         Status status = current.enter(handle);
@@ -382,12 +372,12 @@ struct CuContext {
     Lock lock;  // guards all below
     std::vector<int32_t> reached;  // devices whose memory this one uses
     std::vector<std::unique_ptr<CuEvent>> idle[EVENT_KINDS];
-    std::vector<std::unique_ptr<CuEvent>> passing;  // gates that are open, which their queue may not have passed yet
-    size_t asked_for = 0;                           // which of these is asked for next
+    std::vector<std::unique_ptr<CuEvent>> passing;  // open gates that their queue may not have passed yet
+    size_t asked_for = 0;                           // index of the next one to query
     std::vector<uint64_t> ended[ENDED_KINDS];       // handles, or addresses of memory
     std::vector<std::unique_ptr<CuQueue>> joins;
-    std::vector<uint64_t> blocks[BLOCK_CLASSES];  // small memory of the host that is idle, by size
-    uint64_t chunk = 0;                           // of which more is cut from the end
+    std::vector<uint64_t> blocks[BLOCK_CLASSES];  // idle small blocks of host memory, by size
+    uint64_t chunk = 0;                           // blocks are cut from its end
     size_t chunk_left = 0;                        // bytes
 
     static inline Lock importing;  // two threads that open and close the same memory get CUDA_ERROR_ALREADY_MAPPED
@@ -417,7 +407,7 @@ struct CuContext {
         return status;
     }
 
-    // Release memory that the pools keep, but for this many bytes each.
+    // Release memory that the pools keep, except for this many bytes each.
     void trim(size_t kept) {
         for (void *pool : pools)
             if (pool) cuda.MemPoolTrimTo(pool, kept);
@@ -430,8 +420,7 @@ struct CuContext {
         return cuda.MemAllocFromPoolAsync(&address, nbytes, pools[kind], memory_stream);
     }
 
-    // Find gates that can be used again, because their stream has passed them. It asks for a few in turn: many may be
-    // open behind one that is closed.
+    // Find gates that their stream has passed. Queries a few in turn: many open ones may wait behind a closed one.
     void recycle_gates() {
         Locked held(lock);
         for (size_t left = std::min<size_t>(passing.size(), MOST_ASKED); left; left--) {
@@ -447,11 +436,10 @@ struct CuContext {
         }
     }
 
-    // -- small memory of the host: pinned, and never given back to the driver, whose cuMemFreeHost waits for the whole
-    // device. A copy of 4 bytes from its pool's memory, which can be given back, takes 1.6 µs more; from 64 KiB on
-    // there is no difference.
+    // -- small host memory: pinned, and never returned to the driver, whose cuMemFreeHost waits for the whole device. A
+    // copy of 4 bytes from memory of the pool, which can be returned, takes 1.6 µs more; from 64 KiB on there is no
+    // difference.
 
-    // Take pinned memory, of at most LARGEST_BLOCK bytes.
     Status take_block(size_t nbytes, uint64_t &address) {
         const int at = class_of(nbytes);
         const size_t size = size_t(SMALLEST_BLOCK) << at;
@@ -468,7 +456,7 @@ struct CuContext {
             Status status = within(cuda, handle, cuda.MemHostAlloc, &more, size_t(CHUNK), uint32_t(PORTABLE_MAPPED));
             if (status) return status;
             Locked held(lock);
-            for (int smaller = BLOCK_CLASSES; smaller--;)  // what is left of the chunk before goes to the lists
+            for (int smaller = BLOCK_CLASSES; smaller--;)  // the rest of the chunk before goes to the lists
                 while (chunk_left >= size_t(SMALLEST_BLOCK) << smaller)
                     blocks[smaller].push_back(chunk + (chunk_left -= size_t(SMALLEST_BLOCK) << smaller));
             chunk = reinterpret_cast<uintptr_t>(more);
@@ -485,7 +473,7 @@ struct CuContext {
 struct CuQueue {
     void *stream = nullptr;
     CuContext *const context;
-    PyObject *owner;  // of a stream of another package: the object that was adopted, retained; else NULL
+    PyObject *owner;  // the adopted object that has the stream, retained; NULL for forebay's own streams
 
     CuQueue(CuContext *context, PyObject *owner) : context(context), owner(owner) {}
     ~CuQueue() {
@@ -493,7 +481,7 @@ struct CuQueue {
         if (stream) cuda.StreamDestroy_v2(stream);
         context->streams.fetch_sub(1);
     }
-    // The stream is counted already.
+    // The caller has counted the stream.
     static Status create(CuContext *context, int32_t priority, std::unique_ptr<CuQueue> &made) {
         auto queue = std::make_unique<CuQueue>(context, nullptr);
         Status status =
@@ -503,8 +491,7 @@ struct CuQueue {
     }
 };
 
-// A plan may keep a kernel for longer than anybody keeps the program. Unloading waits for all that runs on the device,
-// so it is left to who loads the next module.
+// A plan may keep a kernel for longer than the program. Unloading waits for all running work, so the next load does it.
 struct CuModule : Counted<CuModule> {
     CuContext *const context;
     void *const handle;
@@ -514,7 +501,7 @@ struct CuModule : Counted<CuModule> {
         if (prints) context->printing.fetch_add(1);
     }
     ~CuModule() {
-        if (prints) {  // in this order, so that no wait takes it for ended and written
+        if (prints) {  // in this order: otherwise a wait could count it as ended and written
             context->printed.fetch_add(1);
             context->printing.fetch_sub(1);
         }
@@ -527,12 +514,12 @@ struct CuKernel {
     void *const function;
     Ref<CuModule> module;
     std::vector<uint64_t> words;       // the values, each at a whole word
-    std::vector<void *> values;        // where each of the driver's parameters is, as cuLaunchKernel takes them
+    std::vector<void *> values;        // the address of each of the driver's parameters, as cuLaunchKernel takes them
     std::vector<uint32_t> locals;      // by parameter: bytes of local memory
-    std::vector<uint32_t> alignments;  // of these; 0 for a parameter that is no local memory
+    std::vector<uint32_t> alignments;  // of these; 0 for other parameters
     uint32_t shared = 0;               // bytes of dynamic shared memory
 
-    // `sizes` are the bytes of the driver's parameters. The last of forebay's may have none there.
+    // `sizes` are the bytes of the driver's parameters. The last of forebay's parameters may have none there.
     CuKernel(void *function, Ref<CuModule> module, const std::vector<size_t> &sizes, std::vector<uint32_t> alignments)
         : function(function), module(std::move(module)), locals(alignments.size()), alignments(std::move(alignments)) {
         std::vector<size_t> offsets;
@@ -543,14 +530,12 @@ struct CuKernel {
         for (size_t offset : offsets) values.push_back(words.data() + offset);
     }
 
-    // Another kernel object of the same function, with the same values.
     std::unique_ptr<CuKernel> copy() const {
         auto made = std::make_unique<CuKernel>(*this);
         for (void *&value : made->values) value = made->words.data() + (static_cast<uint64_t *>(value) - words.data());
         return made;
     }
 
-    // Place the parameters in local memory one after the other in dynamic shared memory.
     void place_locals() {
         uint32_t end = 0;
         for (size_t i = 0; i < alignments.size(); i++) {
@@ -563,7 +548,7 @@ struct CuKernel {
     }
 };
 
-// A command in a recording, as it is now.
+// A command in a recording, in its present state.
 struct CuNode {
     void *node = nullptr;
     std::unique_ptr<CuKernel> kernel;  // of a launch: a copy, so that it can change
@@ -575,10 +560,10 @@ struct CuRecording {
     void *graph = nullptr;
     void *executable = nullptr;
     std::vector<CuNode> nodes;
-    std::vector<void *> after;  // room for the nodes that one comes after
+    std::vector<void *> after;  // scratch for a node's predecessors
 
     explicit CuRecording(CuContext *context) : context(context) {}
-    // To destroy an executable may wait for closed gates, as to make one does; then it is left to who makes the next.
+    // Destroying an executable may wait for closed gates, as making one does; then the next `end_recording` does it.
     ~CuRecording() {
         Current current;
         const bool entered = current.enter(context->handle) == 0;
@@ -600,10 +585,10 @@ inline Status CuContext::open(int32_t device, const char *kernels, CuContext *&c
             return 0;
         }
     std::unique_ptr<CuContext> made(new CuContext(device));
-    // If that fails, what it has made is the primary context's, and little; it is not used again.
+    // After a failure the little that was made stays with the primary context, unused.
     if (Status status = made->begin(kernels)) return status;
-    // GPUs copy to and from each other's memory of the host; without access the driver ends the process then. If it
-    // refuses, only copies between the two are concerned.
+    // GPUs copy to and from each other's host memory; without access the driver would end the process. If it refuses
+    // access, only copies between the two are affected.
     for (CuContext *each : contexts) {
         allow_access(made->pools[HOST_POOL], each->device);
         allow_access(each->pools[HOST_POOL], device);
@@ -612,7 +597,7 @@ inline Status CuContext::open(int32_t device, const char *kernels, CuContext *&c
     return 0;
 }
 
-// Make what the context has. All of it is made here, because some of these calls wait behind closed gates.
+// Make everything now, because some of these calls wait for closed gates.
 inline Status CuContext::begin(const char *own) {
     void *module = nullptr;
     Current current;
@@ -623,7 +608,7 @@ inline Status CuContext::begin(const char *own) {
     if (!status) status = cuda.ModuleGetFunction(&fill, module, "fill");
     if (!status) make_streams_ahead(0);
     if (!status) status = open_pool(DEVICE_POOL);
-    if (!status) open_pool(SHARED_POOL);  // a GPU may have none, which is said when it is asked for
+    if (!status) open_pool(SHARED_POOL);  // a GPU may have none: `allocate` says so
     if (!status) status = open_pool(HOST_POOL);
     if (!status) kernels = Ref<CuModule>::adopt(new CuModule(this, module, false));
     return status;
@@ -661,7 +646,7 @@ inline void CuEvent::destroy(CuEvent *event) {
 
 // -- the launch path
 
-// Let the stream wait for these events. If a later call is refused, the waits before it stay and do no harm.
+// Order the stream after these events. If a later call is refused, the earlier waits stay and do no harm.
 inline Status come_after(void *stream, Waits waits) {
     for (uint32_t i = 0; i < waits.count; i++)
         if (Status status = cuda.StreamWaitEvent(stream, static_cast<CuEvent *>(waits.events[i])->handle, 0))
@@ -697,7 +682,8 @@ inline Status set_value(void *kernel, uint32_t index, size_t size, const void *v
 
 // -- other commands
 
-// Wait, take the event of a command, if one is wanted, which cannot be taken back; submit, and record the event.
+// Wait, take the event if one is wanted, submit, record the event. The event precedes the command, which cannot be
+// undone.
 template <class F>
 [[gnu::always_inline]] inline Status submit(void *queue, Waits waits, EventKind kind, void **event, F call) {
     CuQueue *on = static_cast<CuQueue *>(queue);
@@ -710,7 +696,7 @@ template <class F>
     return status;
 }
 
-// The same for a command that is submitted although the driver then refuses its event: it comes without one.
+// The same for a command; if the driver refuses its event after submission, it has none.
 template <class F> inline Status submit_command(void *queue, Waits waits, void **event, F call) {
     bool submitted = false;
     const Status status = submit(queue, waits, PLAIN_EVENT, event, [&](CuQueue *on) {
@@ -726,14 +712,14 @@ inline Status copy(void *queue, const Memory *to, const Memory *source, size_t n
         [&](CuQueue *on) { return cuda.MemcpyAsync(to->address, source->address, nbytes, on->stream); });
 }
 
-// The size of a pattern that can be filled with as a whole: 1, 2, 4, or that of this one.
+// The shortest period of a pattern that has a fill: 1, 2 or 4 bytes, otherwise its own size.
 inline uint32_t repeats(const void *pattern, size_t size) {
     const uint32_t *words = static_cast<const uint32_t *>(pattern);
     if (size <= 4) return size;
     return std::all_of(words, words + size / 4, [=](uint32_t word) { return word == *words; }) ? 4 : size;
 }
 
-// A launch of the kernel that fills with patterns which no call of the driver takes.
+// A launch of the kernel for patterns that no driver call fills with.
 struct Fill : KernelNode {
     uint64_t to, count;
     uint32_t mask;
@@ -807,7 +793,7 @@ inline Status hold(void *queue, void *, Waits waits, HostCallback wake, void *da
     if (status) {
         *gate = nullptr;
         WithoutGates::note_open();
-        if (!made) store(event->word, 1);  // it is unknown when the stream has read the word: it is not used again
+        if (!made) store(event->word, 1);  // the stream may read the word at any time, so it is not used again
     }
     if (arrival) arrival->settle(!status);
     return status;
@@ -830,7 +816,7 @@ inline Status new_recording(void *queue, int, void **recording) {
     return status;
 }
 
-// Add a node after the nodes of these commands. The driver copies a kernel's arguments; so does the recording.
+// The driver copies a kernel's arguments, and so does the recording.
 inline Status add_command(void *recording, const RecordedCommand *command, const uint32_t *after, uint32_t count) {
     CuRecording *to = static_cast<CuRecording *>(recording);
     CuContext *context = to->context;
@@ -883,7 +869,7 @@ inline Status end_recording(void *recording) {
     return cuda.GraphInstantiateWithFlags(&ended->executable, ended->graph, 0);
 }
 
-// Change nodes, each by one call of the driver. Launches of the recording that were submitted are not affected.
+// Change nodes, one driver call each. Replays submitted before are not affected.
 inline Status change(void *recording, const Change *changes, size_t count) {
     CuRecording *changed = static_cast<CuRecording *>(recording);
     Current current;
@@ -918,7 +904,7 @@ inline Status poll(void *queue, int *done) {
     return uint32_t(status) == NOT_READY ? 0 : status;
 }
 
-// Ask for the event until it is done. The driver's own wait cannot be interrupted, and asks as well.
+// Poll until the event is done. The driver's own wait cannot be interrupted, and polls as well.
 inline Status wait_for_event(CuEvent *event, Interrupted interrupted) {
     int64_t begin = 0, asked = 0;
     while (true) {
@@ -936,12 +922,12 @@ inline Status wait_for_event(CuEvent *event, Interrupted interrupted) {
 
 inline void destroy_event(void *event) { release(static_cast<CuEvent *>(event)); }
 
-// Wait for each event; for many by one of a private stream that waits for all, because to ask for one takes the driver
-// a microsecond. Not while a gate is closed: a stream that waits can hold up others, of which one may have to go on
-// before the gate is opened.
+// Wait for each event. For many, wait for one event of a private stream that waits for all, because each query takes
+// the driver a microsecond. Not while a gate is closed: a waiting stream can stall others, and one of those may have to
+// run before the gate is opened.
 inline Status wait_events(void *context, Waits events, Interrupted interrupted) {
     CuContext *on = static_cast<CuContext *>(context);
-    std::unique_ptr<CuQueue> join;  // destroyed here if its wait may still go on
+    std::unique_ptr<CuQueue> join;  // destroyed here if its wait may still be pending
     void *joined = nullptr;
     Status status = 0;
     if (events.count < JOINED_FROM || WithoutGates::gates_are_closed()) {
@@ -959,8 +945,8 @@ inline Status wait_events(void *context, Waits events, Interrupted interrupted) 
     return status;
 }
 
-// The driver does so in a wait for any stream, and this one is idle: 4 µs, so not where no program prints. In none it
-// does so some time later, or not at all if the process ends.
+// The driver writes in a wait for any stream; waiting for this idle one takes 4 µs, so it is skipped if no program
+// prints. Without a wait it writes some time later, or not at all if the process ends.
 inline void write_printed(void *context) {
     CuContext *on = static_cast<CuContext *>(context);
     if (!on->printing.load() && on->printed.load() == on->written.load()) return;
@@ -969,7 +955,7 @@ inline void write_printed(void *context) {
     on->written.store(ended);  // afterwards, so that another thread's wait does not return before
 }
 
-// Whether an error says that the context is of no more use: all its commands are over.
+// Whether an error means that the context is lost: all its commands are over.
 inline bool is_lost(uint32_t error) {
     for (uint32_t lost : {214, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999})
         if (error == lost) return true;
@@ -992,7 +978,7 @@ inline Status elapsed(void *first, void *second, double *nanoseconds) {
     return status;
 }
 
-// Streams wait for events of other devices, too.
+// Streams can wait for events of other devices.
 inline Status bridge(void *, void *event, void **bridged) {
     *bridged = retain(static_cast<CuEvent *>(event));
     return 0;
@@ -1001,7 +987,7 @@ inline Status bridge(void *, void *event, void **bridged) {
 inline void destroy_kernel(void *kernel) { delete static_cast<CuKernel *>(kernel); }
 inline void destroy_recording(void *recording) { delete static_cast<CuRecording *>(recording); }
 
-// Release the stream, which is no longer used. No lock is held: the owner of an adopted one may go with it.
+// The stream is no longer used. No lock is held, because the owner of an adopted stream may be destroyed.
 inline void destroy_queue(void *queue) {
     CuQueue *released = static_cast<CuQueue *>(queue);
     if (released->owner) {
@@ -1012,9 +998,9 @@ inline void destroy_queue(void *queue) {
     delete released;
 }
 
-// A call of a host function blocks after 54, or 27 with graphs between, and after 1,020 launches. Between a launch and
-// a copy within a graph the hardware changes its engine. To ask whether a stream is done takes a microsecond or less:
-// for what takes longer a marker's share does not count.
+// A call of a host function blocks after 54 of them, after 27 with graphs between, and after 1,020 launches. A copy
+// within a graph costs more because the hardware changes its engine. Querying a stream takes a microsecond or less: in
+// longer waits a marker's cost is negligible.
 inline Driver table = {
     .changes_spare_running = true, .recordings_branch = true, .room_of_host_function = 11, .room_of_recorded_copy = 2,
     .asks_of_finish = 64, .launch = launch, .set_pointer = set_pointer, .set_value = set_value, .copy = copy,

@@ -1,5 +1,5 @@
-"""CUDA's devices, programs and memory as objects of Python. The operations of the table (`forebay.core.driver`), and
-what these objects hold, are in operations.hpp. The driver's functions are found at run time.
+"""CUDA's devices, programs and memory as Python objects. operations.hpp has the table of operations
+(`forebay.core.driver`) and what these objects hold. The driver's functions are looked up at run time.
 """
 
 import ctypes
@@ -53,7 +53,7 @@ cdef extern from "queues/cuda/calls.hpp" namespace "forebay_cuda":
     Status within(const Calls& cuda, void* context, ...) noexcept nogil
 
 
-# The header says what each is, and what holds what.
+# The header says what each is, and what it holds.
 cdef extern from "queues/cuda/operations.hpp" namespace "forebay_cuda" nogil:
     Calls cuda
     Driver table
@@ -125,7 +125,6 @@ TABLE: int = <uintptr_t> &table
 
 
 cdef int wait_without_gates(WithoutGates& none) except -1 nogil:
-    """Block until it has begun."""
     while not none.begin():
         rest(1000)
         with gil:
@@ -134,15 +133,13 @@ cdef int wait_without_gates(WithoutGates& none) except -1 nogil:
 
 
 cdef int reserve_stream(CuContext* context) except -1 nogil:
-    """Count a stream that is about to be made, with memory of the driver for it. If it has none, this blocks until no
-    gate is closed.
-    """
+    """Count a stream that is about to be made. If the driver has no memory for it, blocks until no gate is closed."""
     cdef WithoutGates none
     cdef uint32_t count = context.streams.fetch_add(1) + 1
     cdef uint32_t capacity = context.stream_capacity.load()
     if count + AHEAD // 2 <= capacity:
         return 0
-    if count <= capacity:  # there is memory for this one, so nothing is waited for
+    if count <= capacity:  # there is memory for this one, so do not wait
         if not none.try_begin():
             return 0
     else:
@@ -150,12 +147,11 @@ cdef int reserve_stream(CuContext* context) except -1 nogil:
         wait_without_gates(none)
         count = context.streams.fetch_add(1) + 1
     if count + AHEAD // 2 > context.stream_capacity.load():
-        context.make_streams_ahead(context.streams.load() - 1)  # the one that is counted is not made yet
+        context.make_streams_ahead(context.streams.load() - 1)  # the counted one is not made yet
     return 0
 
 
 cdef Status load_module(CuContext* context, const char* image, char* errors, void** module) except? -1 nogil:
-    """Load it, and write what the driver says of a failure."""
     cdef WithoutGates none
     wait_without_gates(none)
     return context.load_module(image, errors, LOG_SIZE, module)
@@ -168,20 +164,16 @@ cdef int end_registrations(CuContext* context) except -1 nogil:
     return 0
 
 
-# -- objects of Python over these. Each is released with its last reference
+# -- Python objects over these: each is released with its last reference
 
 
 def load(library: ctypes.CDLL) -> None:
-    """Fill the table from the driver's library. One call is enough. Raises `ImportError` if the driver is too old to
-    have one of the functions.
-    """
+    """Fill the table from the driver's library, once. Raises `ImportError` if the driver lacks one of the functions."""
     FUNCTIONS.load(library, "CUDA's driver", "install a driver of CUDA 13.0 or newer (580)")
 
 
 def error_name(int code) -> str:
-    """The CUDA_ERROR_… name of a code; "error CODE" for one that the driver does not know. Codes of commands come
-    negated.
-    """
+    """Return the CUDA_ERROR_… name, or "error CODE" if unknown. Codes of commands are negated."""
     cdef const char* name = NULL
     code = abs(code)
     if (<void**> &cuda)[0] == NULL or cuda.GetErrorName(<uint32_t> code, &name) != 0 or name == NULL:
@@ -195,16 +187,14 @@ FUNCTIONS: FunctionTable = FunctionTable(
 
 
 cdef int check(Status status, str what) except -1:
-    """Raise for a failed call."""
     if status != 0:
         raise FUNCTIONS.failed(status, what)
     return 0
 
 
 cdef class ContextHandle:
-    """The primary context of the GPU of this number, which all Devices of it share and which lives as long as the
-    process. `kernels` is PTX of forebay's own, ending with a zero; `migrates` says whether shared memory moves on
-    request. Blocks while the context is made, half a second on the first use of the GPU in the process.
+    """The primary context of a GPU, shared by all its Devices, for the life of the process. `kernels`: PTX of forebay's
+    own, ending with a zero; `migrates`: whether shared memory can be prefetched. Making the context blocks for 0.5 s.
     """
 
     cdef CuContext* context
@@ -221,17 +211,16 @@ cdef class ContextHandle:
 
     @property
     def address(self) -> int:
-        """The address of the CuContext, which is the context handle for the table of operations."""
+        """The address of the CuContext, which is the context handle of the table."""
         return <uintptr_t> self.context
 
     @property
     def handle(self) -> int:
-        """The driver's handle of the context."""
         return <uintptr_t> self.context.handle
 
     def __enter__(self) -> None:
-        """Make the context current in this thread until `__exit__`: other packages take the thread's current device for
-        the one that is meant when they hand over memory or streams.
+        """Make the context current in this thread until `__exit__`: packages that hand over memory or streams use the
+        thread's current device.
         """
         check(cuda.CtxPushCurrent_v2(self.context.handle), "making the context current")
 
@@ -241,26 +230,26 @@ cdef class ContextHandle:
 
     @property
     def streams(self) -> int:
-        """How many streams forebay has on the GPU, of all Devices."""
+        """The number of forebay's streams on the GPU, over all Devices."""
         return self.context.streams.load()
 
     @property
     def priorities(self) -> tuple[int, ...]:
-        """The priorities of streams; lower is more urgent."""
+        """Lower is more urgent."""
         cdef int32_t least = 0, greatest = 0
         check(within(cuda, self.context.handle, cuda.CtxGetStreamPriorityRange, &least, &greatest),
               "the priorities of streams")
         return tuple(range(greatest, least + 1))
 
     def can_reach(self, ContextHandle peer not None) -> bool:
-        """Whether this GPU has access to the memory of another one. All Devices of a GPU have one context."""
+        """All Devices of a GPU have one context."""
         cdef int32_t can = peer.context.device == self.context.device
         if not can:
             check(cuda.DeviceCanAccessPeer(&can, self.context.device, peer.context.device), "access to another GPU")
         return can != 0
 
     def reach(self, ContextHandle peer not None) -> bool:
-        """Let this GPU use the other's memory: of its pools, and its variables. False while a gate is closed."""
+        """Let this GPU use the other's memory: its pools and variables. False while a gate is closed."""
         cdef Status status = 0
         cdef bint reached
         with nogil:
@@ -269,11 +258,9 @@ cdef class ContextHandle:
         return reached
 
     def create_queue(self, int32_t priority) -> tuple[int, int]:
-        """A stream that the legacy null stream does not wait for: (the driver's handle, the operations' handle, which
-        the caller owns).
-
-        Blocks until no gate is closed if there are more streams than the driver has memory for (docs/cuda.md); others
-        run meanwhile, and Ctrl-C ends it.
+        """Make a stream that the legacy null stream does not wait for. Returns the driver's handle and the table's,
+        which the caller owns. If the driver lacks memory for the stream (docs/cuda.md), blocks until no gate is closed,
+        without the GIL; Ctrl-C interrupts it.
         """
         cdef Status status
         cdef unique_ptr[CuQueue] queue
@@ -284,8 +271,8 @@ cdef class ContextHandle:
         return <uintptr_t> queue.get().stream, <uintptr_t> queue.release()
 
     def adopt_queue(self, uintptr_t stream, object owner) -> int:
-        """The operations' handle, which the caller owns, of a stream of another package. The stream is `owner`'s, which
-        is kept as long as the handle: after a close, too, forebay may have to ask the stream how far it is.
+        """Return the table's handle, which the caller owns, of `owner`'s stream. The handle retains `owner`: after a
+        close, too, forebay may query the stream.
         """
         cdef CuQueue* queue = new CuQueue(self.context, <PyObject*> owner)
         Py_INCREF(owner)
@@ -293,24 +280,23 @@ cdef class ContextHandle:
         return <uintptr_t> queue
 
     def order(self, uintptr_t later, uintptr_t earlier) -> None:
-        """Let what one stream gets from now on come after what another has got. The other may be a default stream."""
+        """Order a stream, from now on, after another one's work so far. Either may be a default stream."""
         check(self.context.order(<void*> later, <void*> earlier), "waiting for a stream of another package")
 
 
 def context_of(uintptr_t stream) -> int:
-    """The driver's handle of the context that a stream is of. Raises `DriverError`."""
+    """Return the driver's handle of the stream's context. Raises `DriverError`."""
     cdef void* context = NULL
     check(cuda.StreamGetCtx(<void*> stream, &context), f"the context of stream {stream:#x}")
     return <uintptr_t> context
 
 
 cdef class CuProgram:
-    """A module that is loaded: PTX that ends with a zero, or a cubin. `name` is the device's.
+    """A loaded module: PTX that ends with a zero, or a cubin. `name` is the device's. Raises `BuildError` with the
+    driver's log.
 
-    Raises `BuildError` if the driver refuses it, with what it says as the log.
-
-    Blocks while the driver compiles; until nothing runs on the device; and while any gate is closed, of any device of
-    CUDA in this process: behind a closed gate the driver would block, and let no other thread launch.
+    Blocks while the driver compiles, until nothing runs on the device, and while any gate of any CUDA device in the
+    process is closed: otherwise the driver would block, and launches of other threads with it.
     """
 
     cdef Ref[CuModule] module
@@ -336,14 +322,14 @@ cdef class CuProgram:
 
     @staticmethod
     def own(ContextHandle context not None) -> CuProgram:
-        """The module of forebay's own kernels, which was loaded with the context and stays. Does not block."""
+        """The module of forebay's own kernels, which lives as long as the context. Does not block."""
         cdef CuProgram made = CuProgram.__new__(CuProgram)
         made.context = context
         made.module = context.context.kernels
         return made
 
     def function(self, str symbol) -> int:
-        """The driver's handle of a kernel. It is valid as long as this object."""
+        """Return the driver's handle of a kernel, valid as long as this object."""
         cdef bytes encoded = symbol.encode()
         cdef void* function = NULL
         check(cuda.ModuleGetFunction(&function, self.module.get().handle, encoded),
@@ -351,8 +337,8 @@ cdef class CuProgram:
         return <uintptr_t> function
 
     def limits(self, uintptr_t function, int32_t most_shared) -> tuple[int, int]:
-        """Have a kernel take so many bytes of shared memory in all, and return (work-items that a group can have,
-        bytes of its own shared memory).
+        """Let a kernel use this much shared memory in all. Returns its maximum of work-items, and its static shared
+        bytes.
         """
         cdef int32_t threads = 0, static = 0
         cdef Status status = cuda.FuncGetAttribute(&threads, THREADS, <void*> function)
@@ -364,9 +350,7 @@ cdef class CuProgram:
         return threads, static
 
     def groups_at_once(self, uintptr_t function, int32_t block, size_t shared) -> int:
-        """How many groups of so many work-items a multiprocessor runs at once, each with so many bytes of dynamic
-        shared memory.
-        """
+        """Groups that run at once on a multiprocessor, each with so much dynamic shared memory."""
         cdef int32_t groups = 0
         check(within(
             cuda, self.context.context.handle, cuda.OccupancyMaxActiveBlocksPerMultiprocessor, &groups,
@@ -374,15 +358,15 @@ cdef class CuProgram:
         return groups
 
     def create_kernel(self, uintptr_t function, sizes: Sequence[int], alignments: Sequence[int]) -> int:
-        """The operations' handle of a new kernel object, which the caller owns. `sizes` are the bytes of the driver's
-        parameters; `alignments`, by forebay's parameter, that of its local memory, 0 for one that is none.
+        """Make a kernel object; the caller owns the handle. `sizes`: bytes of the driver's parameters. `alignments`: of
+        each of forebay's parameters that is local memory, 0 for others.
         """
         cdef vector[size_t] nbytes = sizes
         cdef vector[uint32_t] of_locals = alignments
         return <uintptr_t> new CuKernel(<void*> function, self.module, nbytes, of_locals)
 
     def variable(self, str symbol) -> ForeignMemory | None:
-        """The memory of a variable, which keeps the program loaded; None if no variable has this name."""
+        """The memory of a variable, which keeps the program loaded; None for an unknown name."""
         cdef bytes encoded = symbol.encode()
         cdef size_t nbytes = 0
         cdef uint64_t address = 0
@@ -393,7 +377,7 @@ cdef class CuProgram:
         return ForeignMemory(self, address, nbytes)
 
 
-# -- memory of the GPU, and of the host for it; and what processes share. Each is released with its last reference
+# -- memory of the GPU and its pinned host memory, and what processes share: each is released with its last reference
 
 
 POOL_KINDS: dict[str, int] = {"device": DEVICE_POOL, "shared": SHARED_POOL, "host": HOST_POOL}
@@ -401,13 +385,11 @@ POOL_KINDS: dict[str, int] = {"device": DEVICE_POOL, "shared": SHARED_POOL, "hos
 
 @cython.no_gc_clear  # freeing needs the context
 cdef class CuMemory(NativeMemory):
-    """Memory of the device, of the host, or shared by both, from a pool of the driver. It goes back with this object.
-    Drop the last reference only when the device is done with it.
+    """Memory of the device, of the host, or shared by both, from a pool; host and shared memory has the buffer
+    protocol. Drop the last reference only when the device is done with it.
 
-    Host and shared memory has the buffer protocol.
-
-    Nothing waits until the stream that it was taken on has got there: the pool maps memory in the call, that stream has
-    no other work, and what the pool hands out again was given back when the device was done with it.
+    Using it needs no wait for the stream that it is taken on: the pool maps memory in the call, that stream has no
+    other work, and memory was returned to the pool when the device was done with it.
     """
 
     cdef ContextHandle context
@@ -435,9 +417,9 @@ cdef class CuMemory(NativeMemory):
 
 # -- memory and events that processes share (CUDA Programming Guide, "Interprocess Communication")
 #
-# Memory is of cuMemAlloc: a handle opens nothing of a pool, and a pool whose memory can be shared otherwise gives none
-# back to the system. cuMemFree and cuIpcCloseMemHandle wait for the whole device and let no other thread launch
-# meanwhile, behind a closed gate for ever. So they are left to who blocks anyway: see `try_destroy_ended`.
+# Such memory comes from cuMemAlloc: an IPC handle opens no memory of a pool, and a pool with another way of sharing
+# returns no memory to the system. cuMemFree and cuIpcCloseMemHandle wait for the whole device and block launches of
+# other threads, behind a closed gate for ever. So they are left to calls that may block: see `try_destroy_ended`.
 
 
 OWN_PROCESS = 201  # CUDA_ERROR_INVALID_CONTEXT
@@ -445,13 +427,12 @@ OWN_PROCESS = 201  # CUDA_ERROR_INVALID_CONTEXT
 
 @cython.no_gc_clear
 cdef class CuLateMemory(NativeMemory):
-    """Memory that the device reaches until this object goes, and for whose end the driver would wait: memory of the
-    program, which that keeps; of the device, which other processes can open, and none uses when this goes; of another
-    process, which keeps it for as long.
+    """Memory whose release by the driver would wait. It is the program's, which keeps it; or the device's, exported and
+    no longer used when this is destroyed; or another process's, which keeps it as long.
     """
 
     cdef ContextHandle context
-    cdef EndedKind kind  # ENDED_KINDS once it has ended
+    cdef EndedKind kind  # ENDED_KINDS once released
 
     def __dealloc__(self):
         if self.kind != ENDED_KINDS and not is_forked():
@@ -474,12 +455,12 @@ cdef CuLateMemory new_late_memory(
 
 
 class SharingDevice:
-    """The part of a `DriverDevice` that is about memory of the program, and memory and events of several processes."""
+    """The part of a `DriverDevice` that is about the program's memory, and memory and events of several processes."""
 
     handle: ContextHandle
 
     def register_host(self, uintptr_t address, size_t nbytes) -> CuLateMemory:
-        """As `DriverDevice.register_host`. It is pinned, and does not block."""
+        """As `DriverDevice.register_host`: pinned; does not block."""
         cdef ContextHandle context = self.handle
         cdef Status status
         with nogil:
@@ -552,7 +533,7 @@ class SharingDevice:
         cdef IpcHandle opener
         cdef CuEvent* event = NULL
         cdef Status status
-        with nogil:  # who frees memory of cuMemAlloc in another thread may hold the driver for long
+        with nogil:  # cuMemFree in another thread may block the driver for long
             status = of.create_ipc_event(event, opener)
         check(status, "an event for other processes")
         return <uintptr_t> event, opener.bytes[:sizeof(IpcHandle)]

@@ -1,4 +1,4 @@
-"""What CUDA's driver loads for a program, and what is known of its kernels and variables."""
+"""What CUDA's driver loads for a program, and the facts about its kernels and variables."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ LANGUAGES = (Language.CUBIN, Language.PTX, Language.OPENCL_C)
 DYNAMIC = Declared("dynamic_shared", "uint4*", "local", 0)  # as in the SPIR-V of HIP C++
 DYNAMIC_ALIGNMENT = 16
 
-# PTX types in the words of OpenCL C. Compilers write u32 for int and for unsigned int, and negative numbers are passed
-# more often than large ones. What b32 is nobody knows.
+# PTX types in OpenCL C's words. Compilers write u32 for int and unsigned int; negative numbers are the more frequent.
+# b32 has no known type.
 WORDS = {
     "s8": "char", "u8": "char", "s16": "short", "u16": "short", "s32": "int", "u32": "int", "s64": "long",
     "u64": "long", "f16": "half", "f32": "float", "f64": "double",
@@ -43,33 +43,32 @@ WORDS = {
 
 
 class KernelFacts(NamedTuple):
-    """A kernel of an image. A local parameter is an offset, a number of 8 bytes, in dynamic shared memory, which begins
-    at 0. With `dynamic_shared` the last parameter, a local one, is dynamic shared memory itself: the kernel is passed
-    nothing for it, and it comes first, at offset 0.
+    """A kernel of an image. A local parameter is an 8-byte offset in dynamic shared memory. With `dynamic_shared` the
+    last one is that memory itself, at offset 0, and no argument is passed for it.
     """
 
-    name: str  # as users say it
+    name: str  # as in the source
     symbol: str  # its name in the module
     parameters: list[Parameter]
-    local_alignments: tuple[int, ...] = ()  # for each local parameter, what its offset is a multiple of
+    local_alignments: tuple[int, ...] = ()  # the alignment of each local parameter's offset
     dynamic_shared: bool = False
     required_block: tuple[int, int, int] = (0, 0, 0)  # zeros for any
 
 
 @dataclass(frozen=True)
 class Image:
-    """What cuModuleLoadDataEx takes, PTX that ends with a zero or a cubin, and what is known of it."""
+    """The input of cuModuleLoadDataEx, PTX that ends with a zero or a cubin, and the facts about it."""
 
     code: bytes
     kernels: list[KernelFacts]
     variables: dict[str, str] = field(default_factory=dict)  # the symbol of each, by its name
     log: str = ""
-    accesses: Callable[[str], Sequence[str]] = lambda name: ()  # as that of `BuiltProgram`
+    accesses: Callable[[str], Sequence[str]] = lambda name: ()  # as in `BuiltProgram`
 
 
 def build_image(info: DeviceInfo, language: Language, source: str | bytes, options: Sequence[str]) -> Image:
-    """Make an image of a program in one of LANGUAGES. Raises as `DriverDevice.build`, and `NotInstalledError` if a
-    compiler is missing. Blocks while it compiles. What any process has compiled before comes from the cache.
+    """Make an image of a program in one of LANGUAGES; it may come from the cache, which all processes share. Raises as
+    `DriverDevice.build`, and `NotInstalledError` if a compiler is missing. Blocks while it compiles.
     """
     if language == Language.CUBIN:
         return _of_cubin(source if isinstance(source, bytes) else source.encode())
@@ -82,7 +81,7 @@ def build_image(info: DeviceInfo, language: Language, source: str | bytes, optio
 
 
 def _compiled(info: DeviceInfo, source: str, options: tuple[str, ...]) -> Entry:
-    """PTX of OpenCL C, from the cache if possible. What includes files, which may change, is compiled each time."""
+    """PTX of OpenCL C, from the cache if possible. A source with includes is always compiled: its files may change."""
     native: CuNative = info.native
     if reads_files(source):
         return compile_opencl(info, source, options)
@@ -97,7 +96,7 @@ def _compiled(info: DeviceInfo, source: str, options: tuple[str, ...]) -> Entry:
 
 
 def facts_of(ptx: str, named: Mapping[str, Sequence[Declared]]) -> list[KernelFacts]:
-    """What is known of these kernels of PTX, whose parameters are declared so."""
+    """Return the facts about these kernels, with their declared parameters."""
     return [_of_entry(each, named[each.name]) for each in read_ptx(ptx).entries if each.name in named]
 
 
@@ -113,7 +112,7 @@ def _of_cubin(code: bytes) -> Image:
             accesses=lambda name: accesses.get(symbols.get(name, ""), ()),
         )
     found = []
-    for name, (sizes, block) in parameters_in(cubin).items():  # of the parameters only the sizes are known
+    for name, (sizes, block) in parameters_in(cubin).items():  # only sizes of parameters are known
         declared = [
             Declared(f"argument_{index}", *((UNTYPED, "pointer") if nbytes == 8 else ("struct", "value")), nbytes)
             for index, nbytes in enumerate(sizes)
@@ -142,10 +141,10 @@ def _with_parameters(facts: KernelFacts, declared: Sequence[Declared]) -> Kernel
 
 
 def _of_ptx(text: str, named: Mapping[str, Sequence[Declared]] | None = None, log: str = "") -> Image:
-    """The image of PTX; `named` has the parameters as a source declares them, by kernel."""
+    """The image of PTX; `named` has each kernel's parameters as the source declares them."""
     module = read_ptx(text)
     kernels = [_of_entry(each, (named or {}).get(each.name)) for each in module.entries]
-    variables = {name: name for name in module.variables if "$" not in name}  # those are the compiler's own
+    variables = {name: name for name in module.variables if "$" not in name}  # the others are the compiler's own
     code = text.rstrip("\0").encode(errors="replace") + b"\0"
     return Image(code, kernels, variables, log, partial(accesses_of, text))
 
@@ -171,24 +170,24 @@ def _declared(kernel: str, index: int, parameter: PtxParameter) -> Declared:
         return Declared(name, "void*", "pointer", 8, parameter.space == "const")
     if not parameter.nbytes:
         return Declared(name, f"{parameter.type}", "value", 0)
-    if parameter.type in ("u64", "b64"):  # pointers of C++ are no different here
+    if parameter.type in ("u64", "b64"):  # C++ pointers look the same here
         return Declared(name, UNTYPED, "pointer", 8)
     word = WORDS.get(parameter.type, "struct")
     return Declared(name, word, "value", parameter.nbytes)
 
 
-# -- OpenCL C to PTX by NVIDIA's OpenCL compiler, which every driver of NVIDIA's brings along
+# -- OpenCL C to PTX by NVIDIA's OpenCL compiler, a part of every driver of NVIDIA
 #
-# As an "installable client driver" its library is entered by clIcdGetPlatformIDsKHR, and its objects begin with a table
-# of its functions (Khronos, cl_khr_icd), by which pyopencl calls it. So no file in /etc/OpenCL/vendors is needed.
+# Its library is an "installable client driver", entered by clIcdGetPlatformIDsKHR. Its objects begin with a table of
+# functions (Khronos, cl_khr_icd), which pyopencl calls. So no file in /etc/OpenCL/vendors is needed.
 
 CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
 OPENCL_LIBRARY = "libnvidia-opencl.so.1"
 
 
 def compile_opencl(info: DeviceInfo, source: str, options: tuple[str, ...]) -> Entry:
-    """Compile OpenCL C for a device. Raises `BuildError` with the compiler's log, and `NotInstalledError` if the
-    library is missing, or has no such device. Blocks while it compiles, without the GIL.
+    """Compile OpenCL C, without the GIL. Raises `BuildError` with the log, and `NotInstalledError` if the library or
+    the device is missing.
     """
     import pyopencl as cl
 
@@ -196,13 +195,13 @@ def compile_opencl(info: DeviceInfo, source: str, options: tuple[str, ...]) -> E
 
     declared: dict[str, list[Declared]] = {}
     try:
-        with _making:  # the environment is changed meanwhile
+        with _making:  # it changes the environment
             context = _context(OPENCL_LIBRARY, info.native.pci)
         compiler = Compiler(context, replace(info, native=context.devices[0]), options)
         program, reports = compiler.compile(source)
         said = compiler.log_of(program).strip("\0 \n")
         binaries: Any = program.get_info(cl.program_info.BINARIES)  # one per device; there is one device
-        with contextlib.suppress(NotSupportedError):  # PTX tells what it can
+        with contextlib.suppress(NotSupportedError):  # then only PTX has the types
             if reports:
                 declared = {name: declared_by(cl.Kernel(program, name), name) for name in names_in(program)}
             else:
@@ -217,14 +216,12 @@ _making = threading.Lock()
 
 @functools.cache
 def _context(library: str, pci: tuple[int, int, int]) -> cl.Context:
-    """A context of the device at this place of the PCI bus: domain, bus, device. It lives as long as the process, as
-    CUDA's does. For NVIDIA's driver it is a context of the GPU, which takes 0.2 s to make.
-    """
+    """A context of the device at this PCI domain, bus and device, for the life of the process. NVIDIA's takes 0.2 s."""
     import pyopencl as cl
 
     device = _device_at(pci, _platform(library))
-    # Its channels are never used, and with the 32 of CUDA's context it takes many times as long, when other processes
-    # make contexts as well. The driver reads the variable each time; a thread that makes a context now gets one, too.
+    # One connection, as its channels are never used: with the 32 of CUDA's context this takes many times as long while
+    # other processes make contexts. The driver reads the variable each time, also for another thread's context.
     connections = os.environ.get(CONNECTIONS)
     os.environ[CONNECTIONS] = "1"
     try:
@@ -234,7 +231,7 @@ def _context(library: str, pci: tuple[int, int, int]) -> cl.Context:
             del os.environ[CONNECTIONS]
         else:
             os.environ[CONNECTIONS] = connections
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(context))  # not released at the end, nor by a forked child
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(context))  # not released at exit, nor by a forked child
     return context
 
 
@@ -259,10 +256,10 @@ def _platform(library: str) -> cl.Platform:
 
 
 def _device_at(pci: tuple[int, int, int], platform: cl.Platform) -> cl.Device:
-    with shown_to_loader(intel_cpu_runtime()):  # the loader may begin here
+    with shown_to_loader(intel_cpu_runtime()):  # the loader may start here
         devices = platform.get_devices()
     for each in devices:
-        # The slot is the device alone on an H100 (580); by its documentation the lowest bits are the function.
+        # On an H100 (580) the slot is the device number alone; by its documentation the lowest bits are the function.
         if (each.pci_domain_id_nv, each.pci_bus_id_nv) == pci[:2] and each.pci_slot_id_nv in (pci[2], pci[2] << 3):
             return each
     raise NotInstalledError(f"OpenCL C is compiled by NVIDIA's OpenCL, which has no device at {pci} of the PCI bus")

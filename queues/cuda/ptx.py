@@ -1,8 +1,8 @@
-"""Reads PTX and changes it, and has that of forebay's own kernels.
+"""Reads and changes PTX, and has the PTX of forebay's own kernels.
 
-`read_ptx` reads the entries with their parameters, and the variables: PTX ISA, "Kernel and Function Directives" and
-"State Spaces". No compiler's layout is relied on, only the directives. `accesses_of` reads the instructions, and
-`for_cuda` adapts what NVIDIA's OpenCL compiler makes.
+`read_ptx` reads entries, parameters and variables (PTX ISA, "Kernel and Function Directives", "State Spaces"). It
+relies on directives, not on a compiler's layout. `accesses_of` reads the instructions, and `for_cuda` adapts the output
+of NVIDIA's OpenCL compiler.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BLOCK = re.compile(r"\.reqntid\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
 ALIGNMENT = re.compile(r"\.align\s+(\d+)")
 VECTOR = re.compile(r"\.v([248])\b")
 WORD = re.compile(NAME)
-# What is loaded from a parameter is an address if it becomes one of global memory, or is used as one.
+# A value loaded from a parameter is an address if it is converted to a global one, or used as one.
 LOADED = re.compile(rf"ld\.param\.[bus]64\s+({NAME})\s*,\s*\[\s*({NAME})\s*\]")
 ADDRESS = re.compile(rf"cvta\.to\.global\.u64\s+{NAME}\s*,\s*({NAME})|\[\s*({NAME})\s*(?:\+-?\d+\s*)?\]")
 
@@ -44,15 +44,15 @@ class PtxParameter(NamedTuple):
     """A parameter of an entry."""
 
     name: str
-    type: str  # as in PTX: "u64"; that of the elements for an array, which is how structures are passed
+    type: str  # as in PTX: "u64"; of an array, which is how structures are passed, the type of its elements
     nbytes: int
-    alignment: int  # for a pointer to shared memory that of what it points to
-    is_pointer: bool  # it is declared as one, or its value is used as an address
-    space: str  # the memory that it points to: "global", "shared", "local", "const"; empty if that is not declared
+    alignment: int  # for a pointer to shared memory that of its target
+    is_pointer: bool  # declared as one, or its value is used as an address
+    space: str  # of its target: "global", "shared", "local", "const"; empty if undeclared
 
 
 class PtxEntry(NamedTuple):
-    """A kernel. `dynamic_shared` says whether it, or a function that it uses, has dynamic shared memory."""
+    """A kernel. `dynamic_shared`: whether it, or a function that it uses, has dynamic shared memory."""
 
     name: str
     parameters: tuple[PtxParameter, ...]
@@ -61,14 +61,14 @@ class PtxEntry(NamedTuple):
 
 
 class PtxModule(NamedTuple):
-    """What a module has: its kernels, and the bytes of each variable in global or constant memory."""
+    """A module's kernels, and the bytes of each variable in global or constant memory."""
 
     entries: tuple[PtxEntry, ...]
     variables: dict[str, int]
 
 
 def read_ptx(text: str) -> PtxModule:
-    """Read the entries and the variables that have their memory in this module."""
+    """Read the entries and the variables that are allocated in this module."""
     code = without_comments(text)
     functions = [(match, _body(code, match)) for match in FUNCTION.finditer(code)]
     variables, dynamic = dict[str, int](), set[str]()
@@ -91,7 +91,7 @@ def without_comments(text: str) -> str:
 
 
 def _body(code: str, match: re.Match[str]) -> str:
-    """The text between the braces of a function; nothing for one that is only declared."""
+    """The text between the braces of a function; empty for a declaration."""
     if match[5] == ";":
         return ""
     depth, start = 1, match.end()
@@ -103,7 +103,7 @@ def _body(code: str, match: re.Match[str]) -> str:
 
 
 def _users(functions: list[tuple[re.Match[str], str]], dynamic: set[str]) -> set[str]:
-    """The functions that use one of these variables, themselves or by a function whose name they know."""
+    """Functions that use one of these variables, directly or through a function that they name."""
     known = {match[2]: set(WORD.findall(body)) for match, body in functions if body} if dynamic else {}
     using = set[str]()
     while found := {name for name, words in known.items() if words & (dynamic | using)} - using:
@@ -131,7 +131,7 @@ def _parameters(text: str, addresses: set[str]) -> Iterator[PtxParameter]:
             nbytes *= int(dimension)
         pointed = bool(match["pointer"])
         outer = ALIGNMENT.search(match["outer"] or "")
-        # With .ptr the alignment is that of what it points to.
+        # With .ptr the alignment is that of the target.
         inner = match["inner"] if not pointed or match["space"] == "shared" else None
         alignment = int(outer[1]) if outer else int(inner or element or 1)
         is_pointer = pointed or (not match["dimensions"] and match["name"] in addresses)
@@ -147,7 +147,7 @@ def _bytes_of_variable(match: re.Match[str]) -> int:
 
 
 def _bytes_of(type: str) -> int:
-    """The bytes of a fundamental type; 0 for what is none, such as texref."""
+    """The bytes of a fundamental type; 0 for others, such as texref."""
     bits = re.fullmatch(r"(?:[bus]|f|bf)(8|16|32|64|128)(?:x2)?|pred", type)
     if not bits:
         return 0
@@ -156,16 +156,16 @@ def _bytes_of(type: str) -> int:
 
 # -- accesses: what kernels do with the memory that their parameters point to, as far as their instructions show
 #
-# PTX ISA, "Instruction Set". A register counts as an address of a parameter's memory if anything was computed into it
-# from that parameter, in any order of the instructions.
+# PTX ISA, "Instruction Set". A register counts as an address in a parameter's memory if any instruction, in any order,
+# computes it from that parameter.
 
 INSTRUCTION = re.compile(r"(?:@!?[%\w$]+\s+)?([a-z]\w*(?:[.:]+\w+)*)\s*(.*)", re.DOTALL)
 REGISTER = re.compile(r"%[A-Za-z_$][\w$]*")
 MEMORY = re.compile(r"\[([^\]]*)\]")
 FIRST_OPERAND = re.compile(r"\s*(\{[^}]*\}|[^,\s]+)")
-# Labels, and where lines of the source begin.
+# Labels and .loc.
 WITHOUT_SEMICOLON = re.compile(r"^[ \t]*(?:[$%\w]+:(?!:)|\.loc\b[^\n]*)", re.MULTILINE)
-# What only reads where it is told to, or decides by a value.
+# Instructions that only read at their addresses, or branch on a value.
 READING = {
     "ld", "ldu", "prefetch", "prefetchu", "ldmatrix", "setp", "bra", "brx", "ret", "exit", "bar", "barrier", "membar",
     "fence", "isspacep", "tex", "trap",
@@ -173,9 +173,7 @@ READING = {
 
 
 def accesses_of(text: str, symbol: str) -> list[str]:
-    """Return for each parameter of a kernel what is done with the memory that it points to, as
-    `forebay.spirv.access.accesses_of`; nothing when there is no such kernel, or its text is not understood.
-    """
+    """Return the access through each parameter of a kernel, as `forebay.spirv.access.accesses_of`, or nothing."""
     code = without_comments(text)
     for match in FUNCTION.finditer(code):
         if match.group(1, 2) == ("entry", symbol) and (body := _body(code, match)):
@@ -189,7 +187,7 @@ def accesses_of(text: str, symbol: str) -> list[str]:
 def _accesses(parameters: list[str], body: str) -> list[str]:
     instructions = list(_instructions(body))
     index = {name: at for at, name in enumerate(parameters)}
-    origins: dict[str, int] = {}  # a mask of the parameters that a register's value comes from
+    origins: dict[str, int] = {}  # by register: a mask of the parameters that its value comes from
     changed = True
     while changed:
         changed = False
@@ -206,7 +204,7 @@ def _accesses(parameters: list[str], body: str) -> list[str]:
         places = _mask(" ".join(MEMORY.findall(operands)), origins)
         if name in ("st", "call"):
             written |= places if name == "st" else 0
-            lost |= _mask(MEMORY.sub(" ", operands), origins)  # to where it cannot be followed
+            lost |= _mask(MEMORY.sub(" ", operands), origins)  # the address escapes
         elif name in ("atom", "red"):
             first = FIRST_OPERAND.match(operands) if name == "atom" else None
             lost |= _mask(MEMORY.sub(" ", operands[first.end() :] if first else operands), origins)
@@ -220,7 +218,6 @@ def _accesses(parameters: list[str], body: str) -> list[str]:
 
 
 def _origin(kind: str, operands: str, index: dict[str, int], origins: dict[str, int]) -> int:
-    """The parameters that the result of an instruction comes from."""
     name = kind.partition(".")[0]
     if kind.startswith("ld.param"):
         named = re.match(rf"\s*({NAME})", (MEMORY.findall(operands) or [""])[0])
@@ -243,7 +240,7 @@ def _mask(text: str, origins: dict[str, int]) -> int:
 
 
 def _instructions(body: str) -> Iterator[tuple[str, str]]:
-    """The instructions: the opcode with what qualifies it, and the operands."""
+    """Split into opcode, with its qualifiers, and operands."""
     for statement in WITHOUT_SEMICOLON.sub(" ", body).split(";"):
         text = statement.strip(" \t\r\n{}")
         match = INSTRUCTION.match(text)
@@ -253,9 +250,9 @@ def _instructions(body: str) -> Iterator[tuple[str, str]]:
             raise ValueError(f"this is no instruction of PTX: {text.split(chr(10))[0]!r}")
 
 
-# -- OpenCL: what is changed in the PTX of NVIDIA's OpenCL compiler, so that CUDA's driver takes it
+# -- OpenCL: changes to the PTX of NVIDIA's OpenCL compiler, so that CUDA's driver takes it
 #
-# Each change is anchored to a directive or an instruction. What is left of OpenCL's own then is refused.
+# Each change is anchored to a directive or an instruction. If anything of OpenCL's own is left, it is refused.
 #
 # =============================== ==================================== =================================================
 # In OpenCL's PTX                 becomes
@@ -301,8 +298,8 @@ DIMENSIONS = """\
 
 
 def for_cuda(ptx: str) -> str:
-    """Return PTX of NVIDIA's OpenCL compiler as CUDA's driver takes it. Raises `NotSupportedError` for what CUDA has
-    not: images and samplers, and whatever else of OpenCL's own was left.
+    """Adapt PTX of NVIDIA's OpenCL compiler. Raises `NotSupportedError` for images, samplers and any other OpenCL
+    remains.
     """
     ptx = without_comments(ptx)
     if found := OBJECT.search(ptx):
@@ -328,7 +325,6 @@ def _refuse(found: re.Match[str] | None) -> None:
 
 
 def _environment(match: re.Match[str]) -> str:
-    """An instruction that reads what OpenCL tells of a launch."""
     number = int(match[4])
     if number < 6:
         return f"{match[1]}{match[2]}{match[3]}0;"
@@ -338,17 +334,17 @@ def _environment(match: re.Match[str]) -> str:
 
 
 def _local_parameters(ptx: str) -> str:
-    """Let local parameters be offsets in dynamic shared memory: each load adds where that begins.
+    """Turn local parameters into offsets in dynamic shared memory: each load adds its start.
 
-    The address itself cannot be passed: shared memory begins with a part that the system has, and no call tells its
-    size. Static shared memory comes before what the launch asks for.
+    The address cannot be passed: shared memory begins with a part for the system, of a size that no call reports, and
+    static shared memory precedes the launch's.
     """
     found = LOCAL.findall(ptx)
     if not found:
         return ptx
     ptx = LOCAL.sub(r"\1\3\4", ptx)
     for _, _, _, name in found:
-        # In a load, the name stands in brackets; in its declaration, it does not.
+        # A load has the name in brackets, the declaration does not.
         load = re.compile(rf"^(\s*)ld\.param\.[bu]64\s+({NAME})\s*,\s*\[\s*{re.escape(name)}\s*\]\s*;", re.MULTILINE)
         ptx, loads = load.subn(
             rf"\g<0>\n\1{{ .reg .b64 %forebay_base; mov.u64 %forebay_base, {SHARED}; "
@@ -362,9 +358,9 @@ def _local_parameters(ptx: str) -> str:
     return ADDRESS_SIZE.sub(lambda match: match[0] + declaration, ptx, count=1)
 
 
-# -- forebay's own kernels: they are loaded with the context
+# -- forebay's own kernels, loaded with the context
 #
-# Loading a program later waits while any gate is closed, and what needs one of these may be what opens the gate.
+# A later load would wait while any gate is closed, and opening that gate may need one of these.
 
 HEAD = """
 .version 7.0
@@ -374,7 +370,7 @@ HEAD = """
 
 
 def _index(axis: str, to: str, spare: str) -> str:
-    """The number of this work-item, from the first of the launch on. %size is that of a group afterwards."""
+    """The number of this work-item in the launch. Leaves the group's size in %size."""
     return f"""mov.u32 %group, %ctaid.{axis};
     mov.u32 %size, %ntid.{axis};
     mov.u32 %item, %tid.{axis};
@@ -383,7 +379,7 @@ def _index(axis: str, to: str, spare: str) -> str:
     add.u64 {to}, {to}, {spare};"""
 
 
-# A pattern of 8 to 128 bytes, which no call of the driver fills with: word i of the memory is word i & mask of it.
+# Fills with a pattern of 8 to 128 bytes, which no driver call does: word i becomes word i & mask of the pattern.
 FILL = """
 .visible .entry fill(.param .u64 to, .param .u64 count, .param .u32 mask, .param .align 4 .b8 pattern[128])
 {{
@@ -415,7 +411,7 @@ END:
 }}
 """
 
-# Strided memory: in PTX what queues/memory/shapes.py has in OpenCL C.
+# Strided copies: queues/memory/shapes.py has the same in OpenCL C.
 MOVE = """
 .visible .entry move_{unit}({parameters})
 {{
@@ -483,7 +479,7 @@ def _declared_move(unit: str, name: str) -> Declared:
 
 
 MOVES = {f"move_{unit}": [_declared_move(unit, name) for name in MOVE_PARAMETERS] for unit in UNITS}
-"""The kernels that copy strided memory, with their parameters."""
+"""The kernels for strided copies, with their parameters."""
 
 OWN_KERNELS = HEAD + FILL.format(i=_index("x", "%i", "%offset")) + "".join(map(_move, UNITS))
-"""The text of all."""
+"""The text of all own kernels."""
