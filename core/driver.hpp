@@ -1,9 +1,7 @@
-// The C++ half of the contract with a driver: the table of operations and its types; driver.py is the other half. Then
-// what drivers share: tables of functions that are looked up at run time, counted and idle objects, and arrivals at
-// gates.
-//
-// No operation needs the GIL, and each may be called with a queue's lock held. No code outside a driver's folder knows
-// what is behind the handles.
+// The C++ half of the contract with a driver: the table of operations and its types. driver.py is the other half. Then
+// what drivers share: tables of functions looked up at run time, counted and idle objects, and arrivals at gates. No
+// operation needs the GIL, and each may be called with a queue's lock held. Handles are opaque outside a driver's
+// folder.
 
 #pragma once
 
@@ -15,8 +13,8 @@
 
 namespace forebay {
 
-// 0, or (number of the failed call) << 32 | (the driver's error code as 32 bits); the driver's `explain` interprets it.
-// Negative: forebay's own.
+// 0, or (number of the failed call) << 32 | (the driver's error code as 32 bits), for `explain`. Negative: forebay's
+// own.
 typedef int64_t Status;
 
 enum : int32_t {

@@ -78,8 +78,7 @@ class DeviceInfo:
     kind
         One of KINDS.
     index
-        Position among the devices of this backend and kind, unusable ones included, so that names do not move when a
-        driver is repaired.
+        Position within backend and kind, counting unusable devices: a repaired driver changes no name.
     description
         The device's own name.
     platform
@@ -99,8 +98,7 @@ class DeviceInfo:
     advice
         How to make it usable; empty if it can be used.
     native
-        The driver's object, which only the driver's folder looks into; None if there is none for a device that cannot
-        be used.
+        The driver's object, opaque outside its folder; None if an unusable device has none.
     """
 
     name: str = ""  # set by `numbered`, as the index is
@@ -146,8 +144,8 @@ class Parameter:
     kind: str  # "pointer", "value" or "local"
     code: str  # the struct module's code of a scalar; "V" for other values; "L" for local memory; "" for pointers
     nbytes: int  # of the argument
-    # Of vectors, halves and the numbers that a pointer points to (of vectors: the elements). None if the type has no
-    # known name: a structure, a typedef, void.
+    # Of a vector or half. Of a pointer: that of the numbers it points to, which for a vector are its elements. None if
+    # the type has no known name: a structure, a typedef, void.
     dtype: np.dtype[Any] | None = None
     read_only: bool = False  # whether it points to constant memory or to const: a launch writes nothing through it
     alignment: int = 8  # in bytes, where arguments are packed; 0 for a structure of unknown alignment
@@ -323,8 +321,8 @@ class DriverDevice(ABC):
     # (sync/ordering.pyx). Only if `event_status` may be called during such a wait.
     waits_starve: bool = False
     unrolls_recursion: bool = False  # recursive functions are unrolled: a cycle of calls costs too much
-    # Whether commands really run. With null hardware Intel's Level Zero driver leaves memory as it is, and a query of
-    # an event's time never returns.
+    # False for Intel's Level Zero driver on null hardware: memory keeps its contents, and querying an event's time
+    # never returns.
     executes: bool = True
     takes_host: bool = False  # whether the device reaches ordinary memory of the host by its address
     has_ipc: bool = False  # whether it has memory and events that processes share
@@ -333,9 +331,7 @@ class DriverDevice(ABC):
 
     @abstractmethod
     def create_queue(self, priority: int, timing: bool) -> tuple[object, int]:
-        """Make an in-order queue, timed on request: the driver's object for the user, and the table's handle. Raises
-        `DriverError`.
-        """
+        """Make an in-order queue: (driver's object for the user, table's handle). Raises `DriverError`."""
 
     @abstractmethod
     def allocate(self, nbytes: int, usm_type: str) -> DriverMemory:
@@ -494,9 +490,7 @@ class DriverDevice(ABC):
         """
 
     def moves(self) -> BuiltProgram | None:
-        """Return the kernels of `forebay.queues.memory.shapes`, by name, if a late build would wait for outstanding
-        work.
-        """
+        """Return the kernels of `forebay.queues.memory.shapes` if a late build would wait for outstanding work."""
         return None
 
     # -- errors

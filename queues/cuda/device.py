@@ -65,11 +65,10 @@ class CudaKernel(DriverKernel):
 
 
 class CudaDevice(SharingDevice, DriverDevice):
-    """One GPU, once the driver's functions are loaded. The context handle is a CuContext of the GPU's primary context.
-    """
+    """One GPU, once the driver's functions are loaded. The context handle is a CuContext of its primary context."""
 
     has_addresses = True
-    timing_is_free = True  # One GPU, once the driver's functions are loaded. The context handle is a CuContext of its primary context.
+    timing_is_free = True  # only timed events differ
     takes_pageable = False
     reads_pageable_late = False
     shared_room = ROOM // 3

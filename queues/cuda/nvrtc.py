@@ -121,10 +121,10 @@ class Nvrtc:
 
 
 def find_nvrtc(most: int) -> Nvrtc:
-    """Return the newest NVRTC of a major version up to `most`, that of the driver. Raises `NotInstalledError`.
+    """Return the newest NVRTC of a major version up to `most`, the driver's. Raises `NotInstalledError`.
 
-    Wheels come first (``nvidia-cuda-nvrtc``), then a toolkit (``CUDA_HOME``, ``CUDA_PATH``, ``/usr/local/cuda``), then
-    the system's loader.
+    The order is wheels (``nvidia-cuda-nvrtc``), a toolkit (``CUDA_HOME``, ``CUDA_PATH``, ``/usr/local/cuda``), the
+    loader.
     """
     return _find(most, os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", ""))
 
@@ -271,8 +271,7 @@ def _variables(module: PtxModule, told: Signatures) -> tuple[VariableSignature, 
 
 # -- cubins: CUDA's machine code, an ELF file, followed by the compiler's facts about its kernels
 #
-# Machine code has the places of parameters, but no types, unlike SPIR-V. So forebay appends the facts; CUDA's driver
-# gets the cubin alone.
+# Unlike SPIR-V it has no types of parameters, so forebay appends them. CUDA's driver gets the cubin alone.
 
 MAGIC = b"forebay facts 2\n"
 END = struct.Struct(f"<Q{len(MAGIC)}s")  # size of the facts, which precede it; the magic
@@ -299,9 +298,7 @@ def with_facts(
 def without_facts(
     code: bytes,
 ) -> tuple[bytes, tuple[KernelInfo, ...] | None, tuple[VariableSignature, ...], dict[str, list[str]]]:
-    """Split into the cubin and its facts; None for the kernels of a cubin without facts. Raises `InvalidArgumentError`
-    if they are damaged.
-    """
+    """Split off the facts; kernels are None if there are none. Raises `InvalidArgumentError` if they are damaged."""
     if len(code) < END.size or not code.endswith(MAGIC):
         return code, None, (), {}
     nbytes, _ = END.unpack_from(code, len(code) - END.size)
@@ -314,9 +311,7 @@ def without_facts(
 
 
 def parameters_in(cubin: bytes) -> dict[str, tuple[list[int], tuple[int, int, int]]]:
-    """Return each kernel's parameter sizes and required group size. Raises `InvalidArgumentError` for a truncated
-    cubin.
-    """
+    """Return each kernel's parameter sizes and required group size, or raise `InvalidArgumentError` if truncated."""
     from elftools.common.exceptions import ELFError
 
     try:

@@ -206,8 +206,7 @@ struct CuContext {
         return cuda.ModuleLoadDataEx(module, image, 2, options, values);
     }
 
-    // Enable access to the other's memory: `allow_access` covers pools, peer access variables and other packages'
-    // memory. False: a gate is closed.
+    // Enable access to the other's pools (`allow_access`), variables and adopted memory. False: a gate is closed.
     bool reach(CuContext *other, Status &status) {
         WithoutGates none;
         if (other == this) return true;
@@ -437,8 +436,7 @@ struct CuContext {
     }
 
     // -- small host memory: pinned, and never returned to the driver, whose cuMemFreeHost waits for the whole device. A
-    // copy of 4 bytes from memory of the pool, which can be returned, takes 1.6 µs more; from 64 KiB on there is no
-    // difference.
+    // 4-byte copy from memory of the pool, which can be returned, takes 1.6 µs more; from 64 KiB on they are equal.
 
     Status take_block(size_t nbytes, uint64_t &address) {
         const int at = class_of(nbytes);
@@ -587,8 +585,8 @@ inline Status CuContext::open(int32_t device, const char *kernels, CuContext *&c
     std::unique_ptr<CuContext> made(new CuContext(device));
     // After a failure the little that was made stays with the primary context, unused.
     if (Status status = made->begin(kernels)) return status;
-    // GPUs copy to and from each other's host memory; without access the driver would end the process. If it refuses
-    // access, only copies between the two are affected.
+    // GPUs copy to and from each other's host memory; without access the driver would end the process. A refusal
+    // affects only copies between the two.
     for (CuContext *each : contexts) {
         allow_access(made->pools[HOST_POOL], each->device);
         allow_access(each->pools[HOST_POOL], device);
@@ -682,8 +680,7 @@ inline Status set_value(void *kernel, uint32_t index, size_t size, const void *v
 
 // -- other commands
 
-// Wait, take the event if one is wanted, submit, record the event. The event precedes the command, which cannot be
-// undone.
+// Take the event, if wanted, before the command, which cannot be undone; record it afterwards.
 template <class F>
 [[gnu::always_inline]] inline Status submit(void *queue, Waits waits, EventKind kind, void **event, F call) {
     CuQueue *on = static_cast<CuQueue *>(queue);
@@ -922,9 +919,8 @@ inline Status wait_for_event(CuEvent *event, Interrupted interrupted) {
 
 inline void destroy_event(void *event) { release(static_cast<CuEvent *>(event)); }
 
-// Wait for each event. For many, wait for one event of a private stream that waits for all, because each query takes
-// the driver a microsecond. Not while a gate is closed: a waiting stream can stall others, and one of those may have to
-// run before the gate is opened.
+// Wait for each event. For many, wait for one event of a private stream that waits for all, as each query takes 1 µs.
+// Not while a gate is closed: a waiting stream can stall others, and the gate's opening may depend on those.
 inline Status wait_events(void *context, Waits events, Interrupted interrupted) {
     CuContext *on = static_cast<CuContext *>(context);
     std::unique_ptr<CuQueue> join;  // destroyed here if its wait may still be pending
@@ -998,9 +994,9 @@ inline void destroy_queue(void *queue) {
     delete released;
 }
 
-// A call of a host function blocks after 54 of them, after 27 with graphs between, and after 1,020 launches. A copy
-// within a graph costs more because the hardware changes its engine. Querying a stream takes a microsecond or less: in
-// longer waits a marker's cost is negligible.
+// A host function's call blocks after 54, after 27 with graphs between, and after 1,020 launches. Between a launch and
+// a copy in a graph the hardware changes its engine. A stream's query takes 1 µs or less: after 64 of them a marker's
+// cost does not matter.
 inline Driver table = {
     .changes_spare_running = true, .recordings_branch = true, .room_of_host_function = 11, .room_of_recorded_copy = 2,
     .asks_of_finish = 64, .launch = launch, .set_pointer = set_pointer, .set_value = set_value, .copy = copy,

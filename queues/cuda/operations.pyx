@@ -219,9 +219,7 @@ cdef class ContextHandle:
         return <uintptr_t> self.context.handle
 
     def __enter__(self) -> None:
-        """Make the context current in this thread until `__exit__`: packages that hand over memory or streams use the
-        thread's current device.
-        """
+        """Make the context current: other packages use this thread's device when they hand over memory or streams."""
         check(cuda.CtxPushCurrent_v2(self.context.handle), "making the context current")
 
     def __exit__(self, *raised: object) -> None:
@@ -258,9 +256,9 @@ cdef class ContextHandle:
         return reached
 
     def create_queue(self, int32_t priority) -> tuple[int, int]:
-        """Make a stream that the legacy null stream does not wait for. Returns the driver's handle and the table's,
-        which the caller owns. If the driver lacks memory for the stream (docs/cuda.md), blocks until no gate is closed,
-        without the GIL; Ctrl-C interrupts it.
+        """Make a stream that the legacy null stream does not wait for: (driver's handle, table's handle, which the
+        caller owns). If the driver lacks memory for it (docs/cuda.md), blocks without the GIL until no gate is closed;
+        Ctrl-C interrupts.
         """
         cdef Status status
         cdef unique_ptr[CuQueue] queue
@@ -271,8 +269,8 @@ cdef class ContextHandle:
         return <uintptr_t> queue.get().stream, <uintptr_t> queue.release()
 
     def adopt_queue(self, uintptr_t stream, object owner) -> int:
-        """Return the table's handle, which the caller owns, of `owner`'s stream. The handle retains `owner`: after a
-        close, too, forebay may query the stream.
+        """Return the table's handle, which the caller owns, of `owner`'s stream. It retains `owner`: even after a close
+        forebay may query the stream.
         """
         cdef CuQueue* queue = new CuQueue(self.context, <PyObject*> owner)
         Py_INCREF(owner)
@@ -337,9 +335,7 @@ cdef class CuProgram:
         return <uintptr_t> function
 
     def limits(self, uintptr_t function, int32_t most_shared) -> tuple[int, int]:
-        """Let a kernel use this much shared memory in all. Returns its maximum of work-items, and its static shared
-        bytes.
-        """
+        """Give a kernel this much shared memory in all. Returns its maximum of work-items and static shared bytes."""
         cdef int32_t threads = 0, static = 0
         cdef Status status = cuda.FuncGetAttribute(&threads, THREADS, <void*> function)
         if status == 0:

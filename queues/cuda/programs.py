@@ -35,7 +35,6 @@ DYNAMIC = Declared("dynamic_shared", "uint4*", "local", 0)  # as in the SPIR-V o
 DYNAMIC_ALIGNMENT = 16
 
 # PTX types in OpenCL C's words. Compilers write u32 for int and unsigned int; negative numbers are the more frequent.
-# b32 has no known type.
 WORDS = {
     "s8": "char", "u8": "char", "s16": "short", "u16": "short", "s32": "int", "u32": "int", "s64": "long",
     "u64": "long", "f16": "half", "f32": "float", "f64": "double",
@@ -186,9 +185,7 @@ OPENCL_LIBRARY = "libnvidia-opencl.so.1"
 
 
 def compile_opencl(info: DeviceInfo, source: str, options: tuple[str, ...]) -> Entry:
-    """Compile OpenCL C, without the GIL. Raises `BuildError` with the log, and `NotInstalledError` if the library or
-    the device is missing.
-    """
+    """Compile OpenCL C, without the GIL. Raises `BuildError`, and `NotInstalledError` without the library or device."""
     import pyopencl as cl
 
     from forebay.queues.kernels.opencl_c import Compiler, declared_by, names_in

@@ -1,8 +1,7 @@
 """Reads and changes PTX, and has the PTX of forebay's own kernels.
 
-`read_ptx` reads entries, parameters and variables (PTX ISA, "Kernel and Function Directives", "State Spaces"). It
-relies on directives, not on a compiler's layout. `accesses_of` reads the instructions, and `for_cuda` adapts the output
-of NVIDIA's OpenCL compiler.
+`read_ptx` reads entries, parameters and variables by their directives (PTX ISA, "Kernel and Function Directives",
+"State Spaces"), `accesses_of` the instructions. `for_cuda` adapts the output of NVIDIA's OpenCL compiler.
 """
 
 from __future__ import annotations
@@ -156,8 +155,7 @@ def _bytes_of(type: str) -> int:
 
 # -- accesses: what kernels do with the memory that their parameters point to, as far as their instructions show
 #
-# PTX ISA, "Instruction Set". A register counts as an address in a parameter's memory if any instruction, in any order,
-# computes it from that parameter.
+# PTX ISA, "Instruction Set". A register counts as an address if any instruction computes it from the parameter.
 
 INSTRUCTION = re.compile(r"(?:@!?[%\w$]+\s+)?([a-z]\w*(?:[.:]+\w+)*)\s*(.*)", re.DOTALL)
 REGISTER = re.compile(r"%[A-Za-z_$][\w$]*")
@@ -298,9 +296,7 @@ DIMENSIONS = """\
 
 
 def for_cuda(ptx: str) -> str:
-    """Adapt PTX of NVIDIA's OpenCL compiler. Raises `NotSupportedError` for images, samplers and any other OpenCL
-    remains.
-    """
+    """Adapt PTX of NVIDIA's OpenCL compiler. Raises `NotSupportedError` for images, samplers and other remains."""
     ptx = without_comments(ptx)
     if found := OBJECT.search(ptx):
         raise NotSupportedError(
@@ -336,8 +332,7 @@ def _environment(match: re.Match[str]) -> str:
 def _local_parameters(ptx: str) -> str:
     """Turn local parameters into offsets in dynamic shared memory: each load adds its start.
 
-    The address cannot be passed: shared memory begins with a part for the system, of a size that no call reports, and
-    static shared memory precedes the launch's.
+    The address is unknown: it follows the system's part, of a size that no call reports, and static shared memory.
     """
     found = LOCAL.findall(ptx)
     if not found:

@@ -1,1 +1,1 @@
-"""The Level Zero driver. Only this package deals with `ze_command_list_handle_t` and the like."""
+"""The Level Zero driver; no other package uses `ze_command_list_handle_t` and the like."""

@@ -21,10 +21,9 @@ from forebay.queues.memory.transfers import StagingPool
 from forebay.spirv import declarations
 from forebay.spirv.access import accesses_of
 
-# A list surely takes this many commands before an append blocks. Null hardware never blocks. A real device's ring of
-# commands holds more than this; nobody has measured how much more.
+# Below this an append surely does not block. Null hardware never blocks; a real ring holds more (it was not measured).
 KEEPS_GIL_BELOW = 512
-# Of Intel's driver: which reads such variables only when it is told to. It writes commands to a file, or nowhere.
+# Intel's driver reads the second variable only with the first. These receivers put commands into a file, or nowhere.
 READS_KEYS, RECEIVER, NO_HARDWARE = "NEOReadDebugKeys", "SetCommandStreamReceiver", ("1", "5")
 
 # From forebay's priorities (lower is more urgent, as in HIP) to ze_command_queue_priority_t.
@@ -37,26 +36,25 @@ COMPUTE = 1 << 0  # of the flags of a queue group
 class ZeNative:
     """A Level Zero device: its handles, and what its driver says about it."""
 
-    driver: int  # a handle, as `device`; they are valid as long as the process lives
+    driver: int  # a handle, like `device`; valid as long as the process lives
     device: int
     device_id: int  # of PCI
     vendor_id: int
     ip_version: int  # the hardware's version as the compiler counts it; 0 if unknown
     limits: Limits
     max_argument_bytes: int  # all arguments of a kernel
-    timer_resolution_ns: float  # one tick of the device's clock
-    kernel_timestamp_bits: int  # how many bits of a kernel's timestamps are valid
-    # For each ordinal: flags (1 compute, 2 copy, 4 cooperative), number of queues, and bytes of the largest pattern of
-    # a fill, 2**64 - 1 when there is no limit.
+    timer_resolution_ns: float  # of the device's clock
+    kernel_timestamp_bits: int  # valid bits of a kernel's timestamps
+    # For each ordinal: flags (1 compute, 2 copy, 4 cooperative), number of queues, and bytes of a fill's largest
+    # pattern (2**64 - 1: no limit).
     groups: tuple[tuple[int, int, int], ...]
-    priorities: tuple[int, int] | None  # the lowest and the highest; lower numbers are more urgent. None if unknown
-    # How counter-based events are made: "create" by zeEventCounterBasedCreate, "pool" from an event pool with an
-    # extended descriptor.
+    priorities: tuple[int, int] | None  # the lowest and the highest; lower is more urgent. None if unknown
+    # Of events: "create" by zeEventCounterBasedCreate, "pool" from an event pool with an extended descriptor.
     counter_based: str
 
 
 class LevelZeroKernel(DriverKernel):
-    """A kernel of the driver: its parameters and its limits. It makes copies for plans."""
+    """A kernel of the driver: its parameters and its limits. It makes kernel objects for plans."""
 
     def __init__(self, native: ZeNative, module: ZeProgram, name: str, declared: list[declarations.Declared]) -> None:
         self._module = module
@@ -76,7 +74,6 @@ class LevelZeroKernel(DriverKernel):
         return int(self._module.cooperative_groups(self.name, block, locals_, local_bytes))
 
     def create(self, follows: bool) -> int:
-        """The operations' handle of a new kernel object, which the caller owns."""
         return int(self._module.create_kernel(self.name, follows))
 
 
@@ -86,12 +83,12 @@ def on_null_hardware() -> bool:
 
 
 class LevelZeroDevice(DriverDevice):
-    """A `DriverDevice` for one Level Zero device. Its context handle is a ZeDevice."""
+    """One Level Zero device. The context handle is a ZeDevice."""
 
     table: int = operations.TABLE
     functions = operations.FUNCTIONS
     has_addresses = True
-    timing_is_free = True  # only the timed events themselves are different
+    timing_is_free = True  # only timed events differ
     takes_pageable = False
     reads_pageable_late = False
     keeps_gil_below = KEEPS_GIL_BELOW
@@ -115,26 +112,23 @@ class LevelZeroDevice(DriverDevice):
         ) or (0,)
         self.executes: bool = not on_null_hardware()
         self._staging = StagingPool(partial(ZeMemory, self.handle, usm_type="host"))
-        # Lists on one (ordinal, index) share an engine, and a waiting list can stall the others. So take turns.
+        # Take turns: lists on one (ordinal, index) share an engine, and a waiting list can stall the others.
         self._ordinal = next(o for o, (flags, _, _) in enumerate(self.native.groups) if flags & COMPUTE)
         self._engines = itertools.cycle(range(self.native.groups[self._ordinal][1]))
 
     # -- queues
 
     def create_queue(self, priority: int, timing: bool) -> tuple[int, int]:
-        """An in-order immediate command list: the driver's handle, and the operations'. Any list can be timed."""
         queue: tuple[int, int] = self.handle.create_queue(self._ordinal, next(self._engines), PRIORITIES[priority])
         return queue
 
     # -- memory
 
     def allocate(self, nbytes: int, usm_type: str = "device") -> ZeMemory:
-        """Unified shared memory of the device, of the host, or shared by both. Zero bytes get one byte."""
         self.check_size(nbytes)
         return ZeMemory(self.handle, max(nbytes, 1), usm_type)
 
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """Host memory of the driver (USM), from a pool."""
         return self._staging.take(nbytes)
 
     # -- programs
@@ -145,7 +139,7 @@ class LevelZeroDevice(DriverDevice):
         build.expect()
 
     def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> BuiltProgram:
-        """As `DriverDevice.build`. For OpenCL C Intel's offline compiler has to be installed."""
+        """OpenCL C needs Intel's offline compiler."""
         module, code, kernels, variables = compiled(self.handle, self.info, source, options)
         return BuiltProgram(
             {name: LevelZeroKernel(self.native, module, name, declared) for name, declared in kernels.items()},

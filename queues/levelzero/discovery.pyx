@@ -1,7 +1,7 @@
-"""Finds the Level Zero devices of this machine, and gives the reason when one of them cannot be used.
+"""Finds the Level Zero devices, and the reason why one of them cannot be used.
 
-A device counts as usable if forebay can make an in-order immediate command list and build a trivial kernel on it. This
-happens in a temporary context, and nothing is submitted. Devices come in the order of the drivers.
+A device is usable if forebay can make an in-order immediate command list and build a trivial kernel on it, in a
+temporary context; nothing is submitted. Devices are in the order of the drivers.
 """
 
 import glob
@@ -21,7 +21,7 @@ from forebay.spirv import opcodes as op
 from forebay.spirv.module import make, words_of
 
 ctypedef uint32_t ze_result_t
-ctypedef Status (*Function)(...) noexcept nogil  # has the call and its ze_result_t, or 0
+ctypedef Status (*Function)(...) noexcept nogil  # returns 0, or the call and its ze_result_t
 
 
 # `calls.hpp` lists the parameters of each function, and the C++ compiler checks them.
@@ -62,7 +62,7 @@ UPDATE = (
     "install a newer driver, 26.27 is known to work: apt install libze1 libze-intel-gpu1 (Debian, Ubuntu; a stable "
     "release's may be too old), or take Intel's own packages"
 )
-# The loader uses the library named here instead of the installed drivers.
+# The loader uses this library instead of the installed drivers.
 ALTERNATIVE = "ZE_ENABLE_ALT_DRIVERS"
 RENDER_NODES = "/dev/dri/renderD*"
 
@@ -76,17 +76,17 @@ IP_VERSION = "ZE_extension_device_ip_version"
 cdef enum:
     GPUS_ONLY = 1 << 0  # of zeInit's flags
     IN_ORDER = 1 << 1  # of those of an immediate list
-    TIMER_IN_CYCLES = 0x00020006  # the type of newer properties of a device, whose timer is not rounded to nanoseconds
+    TIMER_IN_CYCLES = 0x00020006  # the type of newer device properties, with a timer that is not rounded to nanoseconds
 
 cdef Calls* ze = <Calls*> <uintptr_t> FUNCTIONS.address
 
-# These belong to the driver, not to the loader.
+# Of the driver, not of the loader.
 ctypedef ze_result_t (*GetPriorityLevels)(void* device, int32_t* lowest, int32_t* highest) noexcept nogil
 ctypedef ze_result_t (*GetDriverVersionString)(void* driver, char* text, size_t* size) noexcept nogil
 
 
 cdef class ZeDriver:
-    """A driver, and the facts that are the same for all its devices."""
+    """A driver, and what is the same for all its devices."""
 
     cdef void* handle
     cdef tuple api_version
@@ -95,7 +95,7 @@ cdef class ZeDriver:
 
 
 class UnusableError(Exception):
-    """A device cannot be used, unless a newer driver can: gives the reason."""
+    """The reason why a device cannot be used, which a newer driver may remove."""
 
 
 def look() -> Found:
@@ -124,7 +124,6 @@ def look() -> Found:
 
 
 def absence(trouble: str) -> str:
-    """Why there is no device, and what to do."""
     if chosen := os.environ.get(ALTERNATIVE):
         advice = f"{ALTERNATIVE} is set ({chosen}) and must name a driver that works; unset it to use those installed"
     elif closed := [node for node in glob.glob(RENDER_NODES) if not os.access(node, os.R_OK | os.W_OK)]:
@@ -135,7 +134,7 @@ def absence(trouble: str) -> str:
 
 
 cdef vector[void*] start() except *:
-    """Initialise Level Zero and return the drivers for GPUs. The first time may take some tenths of a second."""
+    """Initialise Level Zero and return the drivers for GPUs. The first call may take some tenths of a second."""
     cdef vector[void*] found
     cdef uint32_t count = 0
     check(ze.Init(<uint32_t> GPUS_ONLY))
@@ -163,7 +162,7 @@ cdef ZeDriver describe_driver(void* handle):
 
 
 cdef str version_string(void* driver):
-    """The version as packages write it, for example "1.15.39122"; empty if unknown."""
+    """The version as packages have it, such as "1.15.39122"; empty if unknown."""
     cdef GetDriverVersionString get = <GetDriverVersionString> extension(driver, "zeIntelGetDriverVersionString")
     cdef size_t size = 0
     if get == NULL or get(driver, NULL, &size):
@@ -218,9 +217,7 @@ cdef object describe(ZeDriver driver, void* device):
 
 
 cdef object native_of(ZeDriver driver, void* device, const DeviceProperties* properties, uint32_t ip_version):
-    """Query the fields of `ZeNative`, and try out the functions forebay needs. Raises `UnusableError` or `Error` if the
-    device lacks one of them.
-    """
+    """Query the fields of `ZeNative`, and try the functions that forebay needs. Raises `UnusableError` or `Error`."""
     cdef ComputeProperties compute
     cdef ModuleProperties module
     cdef vector[QueueGroupProperties] there
@@ -269,9 +266,9 @@ cdef tuple priorities_of(ZeDriver driver, void* device):
 
 
 cdef str try_out(ZeDriver driver, void* device, uint32_t ordinal):
-    """Make a list and a kernel in a context of its own, and return how counter-based events are made."""
+    """Make a list and a kernel in a temporary context, and return the way to make counter-based events."""
     handle = DeviceHandle(<uintptr_t> driver.handle, <uintptr_t> device, "create", 1, 64)
-    # The loader may have the function and the driver not, and versions do not tell. So try to make an event.
+    # Versions do not tell whether the driver has the loader's function, so try to make an event.
     made = "create" if handle.makes_events() else "pool" if driver.extensions.intersection(EVENT_POOLS) else ""
     if not made:
         raise UnusableError("its driver has no counter-based events")
@@ -279,9 +276,8 @@ cdef str try_out(ZeDriver driver, void* device, uint32_t ordinal):
         flags = handle.list_flags(ordinal)
     except Error as error:
         raise UnusableError(f"its driver makes no in-order command list ({error})") from None
-    # Drivers that are older than in-order lists ignore the flag and would run commands side by side. So a list that
-    # reports its flags must report this one. Where lists report none, the driver has counter-based events, which exist
-    # only for such lists.
+    # Drivers older than in-order lists ignore the flag and would run commands concurrently. So lists that report flags
+    # must report this one. Otherwise counter-based events prove it: they exist only for such lists.
     if flags is not None and not flags & IN_ORDER:
         raise UnusableError("its driver does not say that a command list is in order")
     try:
@@ -294,9 +290,9 @@ cdef str try_out(ZeDriver driver, void* device, uint32_t ordinal):
 
 
 def probe_module() -> bytes:
-    """Assemble, in SPIR-V 1.0, ``kernel void probe(global int *a) { a[0] = 1; }``.
+    """Assemble ``kernel void probe(global int *a) { a[0] = 1; }`` in SPIR-V 1.0, with the numbers of its specification.
 
-    A compiler from OpenCL C is another package, which need not be there. Numbers are from the SPIR-V specification.
+    A compiler from OpenCL C is another package, which may be missing.
     """
     addresses, kernel = 4, 6  # capabilities
     physical_64, open_cl, kernel_model, aligned = 2, 2, 6, 2

@@ -1,4 +1,4 @@
-"""What the folder offers: Level Zero's devices. No package of Python has queues of Level Zero to take over."""
+"""What the folder offers: Level Zero's devices. No Python package has Level Zero queues to adopt."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from forebay.core.driver import DeviceInfo, DriverDevice, DriverFolder, Found
 from forebay.core.errors import BuildError, NotSupportedError
 
-# What the compiler says when it has caught a fault of its own. It catches none where Python's faulthandler is on.
+# The compiler's log after a fault that it has caught. It catches none if Python's faulthandler is on.
 CAUGHT = "Internal Compiler Error"
 
 
 class LevelZero(DriverFolder):
-    """See `DriverFolder`. The rest of the folder is imported late: `import forebay` looks for no device."""
+    """See `DriverFolder`. The rest of the folder is imported late, because `import forebay` looks for no device."""
 
     def look(self) -> Found:
         from forebay.queues.levelzero import operations
@@ -37,11 +37,11 @@ class LevelZero(DriverFolder):
         return LevelZeroDevice(info)
 
 
-# -- what the process for building does for a Level Zero device: see `build_apart`
+# -- the build process for a Level Zero device: see `build_apart`
 
 
 def open_again(info: DeviceInfo) -> DriverDevice | None:
-    """The device that the asking process means; None if it is not there."""
+    """Open the asking process's device; None if it is not there."""
     driver = LevelZero()
     for each in driver.discover():
         if each.usable and (each.name, each.description, each.driver_version) == (
@@ -52,15 +52,13 @@ def open_again(info: DeviceInfo) -> DriverDevice | None:
 
 
 def build(device: Any, code: bytes, options: tuple[str, ...]) -> bytes:
-    """The native binary of SPIR-V. Raises `BuildError`, but ends this process where the compiler has left off in the
-    middle of its work.
-    """
+    """Return the native binary of SPIR-V. Raises `BuildError`, or ends this process after a crash of the compiler."""
     from forebay.queues.levelzero.programs import translated
 
     try:
         return bytes(translated(device.handle, device.info, code, options).native_binary())
     except BuildError as error:
-        if CAUGHT in error.log:  # it may hold locks, and what it has written is unknown
+        if CAUGHT in error.log:  # it may hold locks, and its output is unknown
             print(error.log, file=sys.stderr, flush=True)
             os._exit(1)
         raise

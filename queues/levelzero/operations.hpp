@@ -1,6 +1,6 @@
-// Level Zero's side of the table of operations: what is behind the handles (contexts, devices, queues, events,
-// modules), and then the operations. What refers to one of these holds it, and it ends with its last reference. The
-// locks of devices are taken last, and never held across a release.
+// Level Zero's table of operations: what is behind the handles (contexts, devices, queues, events, modules), and then
+// the operations. Objects that refer to one of these hold a reference. The locks of devices are taken last, and never
+// held across a release.
 
 #pragma once
 
@@ -23,7 +23,7 @@ typedef std::lock_guard<Lock> Locked;
 
 inline Calls ze;  // the `load` of operations.pyx fills it
 
-enum EventKind {  // as the core's MarkerUse
+enum EventKind {  // as core's MarkerUse
     DEVICE_EVENT,  // only lists of the device wait for it
     HOST_EVENT,    // the host and other devices may wait for it too
     TIMED_EVENT,
@@ -44,9 +44,9 @@ enum : uint32_t {
     SCOPE_DEVICE = 1 << 1, SCOPE_HOST = 1 << 2,
     POOL_SIZE = 64,
     LIST_IN_ORDER = 1 << 3,  // of a list's descriptor
-    CHANGES_ALL = 3,         // of a launch in a list: its arguments, and its groups
+    CHANGES_ALL = 3,         // of a launch in a list: its arguments and groups
     NOT_READY = 1, DEVICE_LOST = 0x70000001, UNSUPPORTED_FEATURE = 0x78000003,  // results
-    WAIT_SLICE = 50000000  // nanoseconds, after which a signal handler gets its turn
+    WAIT_SLICE = 50000000  // nanoseconds between calls of `interrupted`
 };
 
 struct ZeDevice;
@@ -78,9 +78,9 @@ struct ZeContext {
 struct ZeEvent : Counted<ZeEvent> {
     const EventKind kind;
     void *handle = nullptr;
-    Ref<ZeDevice> device;  // none while it is idle
+    Ref<ZeDevice> device;  // none while idle
 
-    Ref<ZeQueue> queue;  // that signals it: a query reads the counter of its list
+    Ref<ZeQueue> queue;  // signals it: a query reads the counter of its list
     Ref<ZeEvent> passed;  // gates only: signalled once the queue is past the gate; none before it is set, or if unknown
 
     explicit ZeEvent(EventKind kind) : kind(kind) {}
@@ -104,13 +104,13 @@ struct ZeDevice : Counted<ZeDevice> {
     double nanoseconds_per_tick = 0;
     uint64_t timestamp_mask = 0;
     Lock lock;  // guards all below
-    std::vector<std::unique_ptr<ZeEvent>> idle[EVENT_KINDS];  // events that can be used again
+    std::vector<std::unique_ptr<ZeEvent>> idle[EVENT_KINDS];  // can be used again
     std::vector<Ref<ZeEvent>> closing_gates;  // open gates that their queue may not have passed yet
     std::vector<void *> pools;
     void *newest_pool[EVENT_KINDS] = {};
     uint32_t pool_used[EVENT_KINDS] = {};
-    std::vector<Ref<ZeQueue>> joins;  // private lists for host waits on many events, each one wait's at a time: idle
-    std::vector<ZeJoin> left_joins;  // waits that go on after the host has left them
+    std::vector<Ref<ZeQueue>> joins;  // idle private lists for host waits on many events, one wait at a time each
+    std::vector<ZeJoin> left_joins;  // pending waits that the host has left
 
     ZeDevice(void *handle, EventMode mode) : handle(handle), mode(mode) {}
     ~ZeDevice() {
@@ -124,26 +124,25 @@ struct ZeDevice : Counted<ZeDevice> {
         return status;
     }
 
-    // The owner closes it, after all work is done, and submits no more.
+    // Called by the owner once all work is done; it submits no more.
     void close();
 
     // An idle event, or a new one.
     Status take_event(EventKind kind, Ref<ZeEvent> &taken);
 
-    // The gate is open. It can be used again once its queue is past it.
+    // The gate is open. It is idle once its queue is past it.
     void retire_gate(Ref<ZeEvent> gate) {
         Locked held(lock);
         closing_gates.push_back(std::move(gate));
     }
     void recycle_gates(bool all_done);
 
-    // An idle private list, or a new one.
     Status take_join(ZeJoin &join);
     void keep_join(ZeJoin &join) {  // it is idle
         Locked held(lock);
         joins.push_back(std::move(join.list));
     }
-    void leave_join(ZeJoin &join) {  // it ends with the device if it has no event
+    void leave_join(ZeJoin &join) {  // without an event it ends with the device
         Locked held(lock);
         left_joins.push_back(std::move(join));
     }
@@ -176,7 +175,7 @@ struct ZeQueue : Counted<ZeQueue> {
         return status;
     }
 
-    // An event that the next command of the queue signals.
+    // Make an event for the next command of the queue to signal.
     Status event_to_signal(EventKind kind, Ref<ZeEvent> &event) {
         if (Status status = device->take_event(kind, event)) return status;
         event->queue = Ref<ZeQueue>::share(this);
@@ -186,18 +185,18 @@ struct ZeQueue : Counted<ZeQueue> {
     Status signal(EventKind kind, Ref<ZeEvent> &event) {
         Status status = event_to_signal(kind, event);
         if (!status) status = ze.CommandListAppendSignalEvent(list, event->handle);
-        if (status) event.clear();  // a query of one that was never signalled can say that it is done
+        if (status) event.clear();  // a query of an unsignalled one can report that it is done
         return status;
     }
 };
 
-// A list that can be appended to any immediate list of its ordinal, and again while it still runs.
+// A list that can be appended to any immediate list of its ordinal, also while it still runs.
 struct ZeRecording {
     Ref<ZeDevice> device;
     void *list = nullptr;
     bool changeable;
-    std::vector<uint64_t> ids;  // by command, if it is changeable: what the driver calls a launch, 0 for others
-    std::vector<ArgumentChange> arguments;  // room for the next change's descriptors, so that it allocates nothing
+    std::vector<uint64_t> ids;  // by command, if it is changeable: the driver's id of a launch, 0 for others
+    std::vector<ArgumentChange> arguments;  // storage of a change, so that it allocates nothing
     std::vector<GroupsChange> groups;
 
     ZeRecording(Ref<ZeDevice> device, bool changeable) : device(std::move(device)), changeable(changeable) {}
@@ -206,7 +205,7 @@ struct ZeRecording {
     }
 };
 
-// A plan may keep a kernel for longer than anybody keeps the program, and the driver keeps no module for its kernels.
+// A plan may keep a kernel for longer than the program, and the driver's kernels keep no module.
 struct ZeModule : Counted<ZeModule> {
     Ref<ZeDevice> device;
     void *handle;
@@ -300,7 +299,7 @@ inline Status ZeDevice::create_in_pool(EventKind kind, const EventDesc &scopes, 
                      (kind == TIMED_EVENT ? POOL_TIMESTAMPS : 0);
         counters.flags = COUNTER_IMMEDIATE;
         if (kind != GATE_EVENT) desc.next = &counters;
-        // no list of devices means all of the context: they may wait for each other's events
+        // an empty list of devices means all of the context: they may wait for each other's events
         void *pool = nullptr;
         if (Status status = ze.EventPoolCreate(context->handle, &desc, 0, nullptr, &pool)) return status;
         pools.push_back(pool);
@@ -362,8 +361,7 @@ inline Status set_value(void *kernel, uint32_t index, size_t size, const void *v
 
 // -- other commands
 
-// Append a command that signals a new event for the host, unless `event` is NULL: `append` gets its handle. The caller
-// gets the event if the command was accepted.
+// Append a command. If `event` is not NULL, the command signals a new event for the host, returned if it was accepted.
 template <class F> [[gnu::always_inline]] inline Status append_signalling(void *queue, void **event, F append) {
     Ref<ZeEvent> made;
     if (event)
@@ -424,7 +422,7 @@ inline Status hold(void *queue, void *, Waits waits, HostCallback wake, void *da
     } else {
         *gate = nullptr;
         if (waited_for) {
-            ze.EventHostSignal(made->handle);  // or the wait that was submitted holds the queue for ever
+            ze.EventHostSignal(made->handle);  // otherwise the submitted wait would hold the queue for ever
             held->device->retire_gate(made);
         }
     }
@@ -432,7 +430,7 @@ inline Status hold(void *queue, void *, Waits waits, HostCallback wake, void *da
     return status;
 }
 
-// Level Zero cannot fail the commands behind a gate: they run even if `failed`.
+// Level Zero cannot fail commands behind a gate: they run even if `failed`.
 inline Status open_gate(void *gate, int) { return ze.EventHostSignal(static_cast<ZeEvent *>(gate)->handle); }
 
 // -- graphs
@@ -455,13 +453,13 @@ inline Status new_recording(void *queue, int changeable, void **recording) {
     return status;
 }
 
-// Append to the list, which is in order, and gets copies of the kernel's arguments.
+// The list is in order, and copies the kernel's arguments.
 inline Status add_command(void *recording, const RecordedCommand *command, const uint32_t *, uint32_t) {
     ZeRecording *extended = static_cast<ZeRecording *>(recording);
     if (command->kind == LAUNCH_COMMAND) {
         ZeKernel *kernel = static_cast<ZeKernel *>(command->kernel);
         if (Status status = set_group(kernel, &command->geometry)) return status;
-        if (extended->changeable) {  // the driver names the launch that comes next, so that it can be changed
+        if (extended->changeable) {  // get the id of the next launch, for later changes
             CommandIdDesc desc;
             uint64_t name = 0;
             desc.flags = CHANGES_ALL;
@@ -529,11 +527,10 @@ inline Answer event_status(void *event) {
     Status status = ze.EventQueryStatus(static_cast<ZeEvent *>(event)->handle);
     if (!status) return DONE;
     if (uint32_t(status) == NOT_READY) return NOT_YET;
-    return uint32_t(status) == DEVICE_LOST ? -Answer(DEVICE_LOST) : status;  // lost with all commands
+    return uint32_t(status) == DEVICE_LOST ? -Answer(DEVICE_LOST) : status;  // all commands are lost
 }
 
-// Synchronize with an event, not with the list: nothing is appended during a list's host synchronize, and forebay must
-// not hold a lock while the host waits.
+// On an event, not on the list: nothing may be appended during a list's host synchronize, and no lock may be held.
 inline Status wait_for_event(ZeEvent *event, Interrupted interrupted) {
     while (true) {
         Status status = ze.EventHostSynchronize(event->handle, interrupted ? WAIT_SLICE : UINT64_MAX);
@@ -542,8 +539,8 @@ inline Status wait_for_event(ZeEvent *event, Interrupted interrupted) {
     }
 }
 
-// Wait for all these, by one event of a private list: on a user's list the waits would block later work there, and on a
-// list that two waits share the second would wait for what the first waits for.
+// Wait for one event of a private list that waits for all. On a user's list the waits would block later work; on a list
+// of two host waits the second would wait for the first one's events.
 inline Status wait_joined(ZeDevice *device, Waits events, Interrupted interrupted) {
     ZeJoin join;
     if (Status status = device->take_join(join)) return status;
@@ -553,7 +550,7 @@ inline Status wait_joined(ZeDevice *device, Waits events, Interrupted interrupte
     if (!status) {
         status = join.list->signal(HOST_EVENT, join.joined);
         if (!status) status = wait_for_event(join.joined, interrupted);
-        // It must not still wait for other lists when those end, nor hold up the next wait.
+        // The list must not wait for other lists when those end, nor hold up the next wait.
         if (status == INTERRUPTED || (status && ze.CommandListHostSynchronize(join.list->list, UINT64_MAX))) {
             device->leave_join(join);
             return status;
@@ -568,14 +565,14 @@ inline Status wait_events(void *context, Waits events, Interrupted interrupted) 
     for (uint32_t i = 0; i < events.count; i++) {
         ZeEvent *event = static_cast<ZeEvent *>(events.events[i]);
         if (events.count == 1 && event->kind != DEVICE_EVENT) return wait_for_event(event, interrupted);
-        // The host cannot ask those for the device alone.
+        // The host cannot query events for the device alone.
         if (event->kind == DEVICE_EVENT || event_status(event) != DONE) events.events[left++] = event;
     }
     events.count = left;
     return left ? wait_joined(static_cast<ZeDevice *>(context), events, interrupted) : 0;
 }
 
-// Ticks of a clock with the bits of `mask`, which wraps after minutes: the shorter way round.
+// The shorter distance on a clock with the bits of `mask`, which wraps after minutes.
 inline double ticks_between(uint64_t first, uint64_t second, uint64_t mask) {
     const uint64_t ticks = (second - first) & mask;
     return ticks <= mask >> 1 ? double(ticks) : -double((first - second) & mask);
@@ -592,7 +589,7 @@ inline Status elapsed(void *first, void *second, double *nanoseconds) {
     return status;
 }
 
-// Devices of one driver share a context, so their lists can wait for each other's events directly.
+// Devices of one driver share a context, so their lists can wait for each other's events.
 inline Status bridge(void *context, void *event, void **bridged) {
     ZeEvent *of_other = static_cast<ZeEvent *>(event);
     if (of_other->device->context != static_cast<ZeDevice *>(context)->context)

@@ -1,6 +1,5 @@
-"""Level Zero's devices, programs and memory as Python objects; and the names of calls and results for errors.
-
-The operations of the table (`forebay.core.driver`) are in operations.hpp.
+"""Level Zero's devices, programs and memory as Python objects; names of calls and results for errors. operations.hpp
+has the table of operations (`forebay.core.driver`).
 """
 
 import ctypes
@@ -115,13 +114,13 @@ GET_DRIVER = (
     "elsewhere the packages level-zero and intel-compute-runtime"
 )
 
-# Newer than forebay requires. Without them forebay uses something else, or raises an error when they are needed.
+# Newer than forebay requires: without them it uses something else, or raises an error when they are needed.
 _NEWER = {
     "zeCommandListImmediateGetFlags", "zeCommandListAppendHostFunction", "zeCommandListImmediateAppendCommandListsExp",
     "zeEventCounterBasedCreate", "zeCommandListGetNextCommandIdExp", "zeCommandListUpdateMutableCommandsExp",
 }
 
-# The names of what a ze_result_t can be here, without what all begin with: runs of numbers, by the first
+# The possible ze_result_t without their common prefix: runs of numbers, by the first
 _RESULTS = {
     0: "SUCCESS NOT_READY",
     0x70000001: (
@@ -149,9 +148,8 @@ RESULT_NAMES: dict[int, str] = {
 
 
 def load() -> None:
-    """Fill the table from the Level Zero loader, which must be installed where the system looks for libraries. One call
-    is enough. Raises `NotSupportedError` if it cannot be loaded, saying what to install, and `ImportError` if it is too
-    old to have one of the functions that forebay requires.
+    """Fill the table from the installed Level Zero loader, once. Raises `NotSupportedError` if it cannot be loaded,
+    saying what to install, and `ImportError` if it lacks a required function.
     """
     try:
         library = ctypes.CDLL(LIBRARY)
@@ -161,9 +159,7 @@ def load() -> None:
 
 
 def result_name(code: int) -> str:
-    """The specification's name of a result; "error 0x…" for a number that it does not have. Those of commands come
-    negated.
-    """
+    """Return the specification's name, or "error 0x…" if unknown. Codes of commands are negated."""
     code = abs(code)
     return RESULT_NAMES.get(code, f"error {code:#x}")
 
@@ -189,9 +185,7 @@ TABLE: int = <uintptr_t> &table
 
 @cython.no_gc_clear
 cdef class DeviceHandle:
-    """A device in the context that it shares with others of its driver. It takes the driver's handles, and three facts
-    as `ZeNative` has them: `counter_based`, and those of timestamps.
-    """
+    """A device in the context that its driver's devices share. Facts on events and timestamps are as in `ZeNative`."""
 
     cdef Ref[ZeDevice] device
     cdef object __weakref__
@@ -209,20 +203,19 @@ cdef class DeviceHandle:
             self.device.take()
         elif self.device.get() != NULL:
             self.device.get().close()
-            self.device.clear()  # here, or an error of Python that is on its way is set while the driver is called
+            self.device.clear()  # here: otherwise a pending Python error would be set while the driver is called
 
     @property
     def address(self) -> int:
-        """The address of the ZeDevice, which is the context handle for the table of operations."""
+        """The address of the ZeDevice, which is the context handle of the table."""
         return <uintptr_t> self.device.get()
 
     @property
     def context(self) -> int:
-        """The driver's handle of the context."""
         return <uintptr_t> self.device.get().context.get().handle
 
     def create_queue(self, uint32_t ordinal, uint32_t index, uint32_t priority) -> tuple[int, int]:
-        """An in-order immediate command list: (the driver's handle, the operations' handle, which the caller owns)."""
+        """Make an in-order immediate list. Returns the driver's handle and the table's, which the caller owns."""
         cdef Ref[ZeQueue] queue
         check(ZeQueue.create(self.device.get(), ordinal, index, priority, queue), "making a queue")
         return <uintptr_t> queue.get().list, <uintptr_t> queue.take()
@@ -233,7 +226,7 @@ cdef class DeviceHandle:
         return ze.EventCounterBasedCreate != NULL and self.device.get().take_event(DEVICE_EVENT, event) == 0
 
     def list_flags(self, uint32_t ordinal) -> int | None:
-        """The flags of an in-order list that is made and ended; None where the driver does not report them."""
+        """The flags of a temporary in-order list; None if the driver does not report them."""
         cdef Ref[ZeQueue] queue
         cdef uint32_t flags = 0
         check(ZeQueue.create(self.device.get(), ordinal, 0, 0, queue))
@@ -243,10 +236,8 @@ cdef class DeviceHandle:
 
 
 cdef class ZeProgram:
-    """A program, compiled from a native binary or from SPIR-V. Check the header of SPIR-V first: a wrong one makes the
-    driver's compiler end the process.
-
-    Raises `BuildError` with the compiler's log if the program does not build. Blocks while it compiles.
+    """A program, compiled from a native binary or SPIR-V. Check the header of SPIR-V first: with a wrong one the
+    driver's compiler ends the process. Raises `BuildError` with the compiler's log. Blocks while it compiles.
     """
 
     cdef Ref[ZeModule] module
@@ -277,7 +268,6 @@ cdef class ZeProgram:
         self.module.clear()
 
     def native_binary(self) -> bytes:
-        """The machine code that the compiler made."""
         cdef size_t size = 0
         check(ze.ModuleGetNativeBinary(self.module.get().handle, &size, NULL), "native binary")
         cdef bytearray binary = bytearray(size)
@@ -286,7 +276,7 @@ cdef class ZeProgram:
         return bytes(binary)
 
     def variable(self, str name) -> ForeignMemory | None:
-        """The memory of a variable, which keeps the program; None if no variable has this name."""
+        """The memory of a variable, which keeps the program; None for an unknown name."""
         cdef bytes encoded = name.encode()
         cdef size_t nbytes = 0
         cdef void* address = NULL
@@ -297,9 +287,7 @@ cdef class ZeProgram:
         return ForeignMemory(self, <uintptr_t> address, nbytes)
 
     def limits(self, str name) -> tuple[int, tuple[int, int, int], int]:
-        """A kernel's (largest number of work-items in a group, or 0; required group size, or zeros; bytes of its own
-        local memory).
-        """
+        """A kernel's maximum of work-items, or 0; required group size, or zeros; bytes of its own local memory."""
         cdef void* kernel = self.new_kernel(name)
         cdef KernelProperties properties
         cdef GroupLimits group
@@ -311,9 +299,7 @@ cdef class ZeProgram:
         return group.items, tuple(properties.required_group[i] for i in range(3)), properties.local_bytes
 
     def cooperative_groups(self, str name, tuple block, list local_parameters, size_t local_bytes) -> int:
-        """How many groups of this size a device runs at once, as the driver suggests it. The last of the parameters
-        that are local memory has so many bytes.
-        """
+        """The driver's suggestion for groups that run at once. `local_bytes` go to the last local parameter."""
         cdef void* kernel = self.new_kernel(name)
         cdef uint32_t count = 0
         cdef uint32_t x = block[0], y = block[1], z = block[2]
@@ -337,7 +323,7 @@ cdef class ZeProgram:
         return kernel
 
     def create_kernel(self, str name, bint follows_pointers) -> int:
-        """The operations' handle of a new kernel object, which the caller owns."""
+        """Return the handle of a new kernel object, which the caller owns."""
         cdef unique_ptr[ZeKernel] kernel
         kernel.reset(new ZeKernel(self.new_kernel(name), self.module))
         if follows_pointers:

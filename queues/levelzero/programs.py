@@ -1,4 +1,4 @@
-"""Makes a module of the driver from OpenCL C or SPIR-V, with a disk cache of the compilers' output."""
+"""Builds modules from OpenCL C or SPIR-V, with a disk cache of the compilers' output."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ GET_OCLOC = (
 )
 INVALID_DEVICE = -33
 
-# ocloc's own lines in the log, about a command line that no user typed.
+# ocloc's own log lines, about its command line.
 ITS_OWN = re.compile(r"(?m)^(Command was: |Auto-detected target based on ).*\n?")
-# The compiler begins each line with the number of compilations so far, which looks like a line number of the source.
+# Each line begins with the number of compilations so far, which looks like a line number of the source.
 COUNTER = re.compile(r"(?m)^\d+:(?=\d+:\d+: )")
 
 
@@ -44,14 +44,14 @@ _lock = threading.Lock()  # ocloc does not promise that simultaneous calls work
 
 
 def compile_source(source: str, info: DeviceInfo, options: Sequence[str] = ()) -> bytes:
-    """Compile OpenCL C for a device to SPIR-V, with the names and types of the parameters as in the source.
+    """Compile OpenCL C for a device to SPIR-V, with names and types of parameters as in the source. Warnings are
+    dropped.
 
-    Blocks until it is done, without the GIL. Calls from several threads run one after another. Warnings are dropped.
-    Raises `BuildError` with the compiler's log, and `NotSupportedError` if the compiler is not installed, or does not
-    know the device, saying what to install.
+    Blocks without the GIL; calls from several threads take turns. Raises `BuildError` with the log, and
+    `NotSupportedError`, saying what to install, if the compiler is missing or does not know the device.
     """
     native = info.native
-    # A compiler that is older than the device may still know one of the two.
+    # An older compiler may still know one of the two.
     targets = [str(native.ip_version)] if native.ip_version else []
     targets.append(f"{native.device_id:#06x}")
     command = ["compile", "-q", "-spv_only", "-file", "program.cl"]
@@ -74,16 +74,14 @@ def compile_source(source: str, info: DeviceInfo, options: Sequence[str] = ()) -
 
 
 def compiler_version() -> str:
-    """Return the compiler's version, which equals that of the driver it belongs to; empty if unknown. Raises
-    `NotSupportedError` if it is not installed, saying what to install.
-    """
+    """Return the compiler's version, equal to its driver's, or "". Raises `NotSupportedError` if it is missing."""
     outputs = _invoke(["query", "OCL_DRIVER_VERSION"]).outputs
     return outputs.get("OCL_DRIVER_VERSION", b"").strip(b"\0\n ").decode(errors="replace")
 
 
 @functools.cache
 def _load() -> ctypes.CDLL:
-    """Load the library once. If that fails, the next call tries again."""
+    """Load the library once. After a failure the next call tries again."""
     try:
         return ctypes.CDLL(LIBRARY)
     except OSError as error:
@@ -93,7 +91,7 @@ def _load() -> ctypes.CDLL:
 
 
 def _invoke(command: Sequence[str], source: bytes = b"") -> Outcome:
-    """Run a command of ocloc with a source file that exists in memory only."""
+    """Run an ocloc command on a source file in memory."""
     words = [b"ocloc", *(word.encode() for word in command)]
     arguments = (c_char_p * len(words))(*words)
     text, nbytes, name = c_char_p(source), c_uint64(len(source) + 1), c_char_p(b"program.cl")
@@ -115,12 +113,12 @@ def _invoke(command: Sequence[str], source: bytes = b"") -> Outcome:
     return Outcome(result, COUNTER.sub("", ITS_OWN.sub("", log)).strip(), outputs)
 
 
-# The options that affect the translation of SPIR-V to machine code. The driver refuses others.
+# Options for the translation of SPIR-V to machine code. The driver refuses others.
 FOR_MODULES = ("-ze-", "-cl-fast-relaxed-math", "-cl-finite-math-only", "-cl-mad-enable", "-cl-no-signed-zeros",
                "-cl-opt-disable", "-cl-unsafe-math-optimizations", "-cl-intel-", "-igc_opts")  # fmt: skip
 
-# Without it the compiler drops variables that no kernel uses, and keeps no reliable record of the other names:
-# zeModuleGetGlobalPointer then returns ZE_RESULT_ERROR_UNSUPPORTED_FEATURE for an unknown name.
+# Without it the compiler drops unused variables and keeps no reliable record of names: zeModuleGetGlobalPointer then
+# returns ZE_RESULT_ERROR_UNSUPPORTED_FEATURE for an unknown name.
 TAKES_ADDRESSES = "-ze-take-global-address"
 
 WORKER = "forebay.queues.levelzero.driver"
@@ -129,9 +127,8 @@ WORKER = "forebay.queues.levelzero.driver"
 def compiled(
     handle: DeviceHandle, info: DeviceInfo, source: str | bytes, options: tuple[str, ...]
 ) -> tuple[ZeProgram, bytes, dict[str, list[declarations.Declared]], set[str]]:
-    """The module, its SPIR-V, the parameters of its kernels by name, and the names of its variables. Raises as
-    `LevelZeroDevice.build`. Blocks while it compiles. A program that any process has compiled before comes from the
-    cache.
+    """Return the module, its SPIR-V, its kernels' parameters and its variables' names; the cache serves all processes.
+    Blocks while it compiles. Raises as `LevelZeroDevice.build`.
     """
     cache = BinaryCache()
     code = _spirv(cache, info, source, options) if isinstance(source, str) else source
@@ -140,7 +137,7 @@ def compiled(
     except ValueError as error:
         if code is source:
             raise InvalidArgumentError(f"program: these bytes are not SPIR-V ({error})") from None
-        kernels = {}  # it has no kernels; the driver accepts that
+        kernels = {}  # no kernels, which the driver accepts
     variables = declarations.variables_of(code)
     return _module(cache, handle, info, code, options, bool(variables)), code, kernels, variables
 
@@ -150,7 +147,7 @@ def _device_key(info: DeviceInfo) -> str:
 
 
 def _spirv(cache: BinaryCache, info: DeviceInfo, source: str, options: tuple[str, ...]) -> bytes:
-    """SPIR-V of a program in OpenCL C. If it includes files it is compiled each time, because those may change."""
+    """SPIR-V of OpenCL C. A source with includes is always compiled, because those may change."""
     if reads_files(source):
         return compile_source(source, info, options)
     key = key_of("SPIR-V", compiler_version(), _device_key(info), source, *options)
@@ -171,7 +168,7 @@ def _module(
     native = cache.get(key)
     if native is None:
         try:
-            # In another process, because this compiler can end the one that it works in.
+            # In another process, because this compiler can end its process.
             native = build_apart(WORKER, info, code, chosen)
             cache.put(key, native)
         except BuildProcessError:
@@ -180,16 +177,14 @@ def _module(
         try:
             return ZeProgram(handle, native, True)
         except BuildError:
-            pass  # this driver refuses the binary although its version matches: compile here
+            pass  # the driver refuses the binary of its own version: compile here
     module = translated(handle, info, code, chosen)
     cache.put(key, module.native_binary())
     return module
 
 
 def translated(handle: DeviceHandle, info: DeviceInfo, code: bytes, options: tuple[str, ...]) -> ZeProgram:
-    """The module that the driver's compiler makes of SPIR-V in this process. Raises `BuildError` with the compiler's
-    log. Blocks while it compiles.
-    """
+    """Compile SPIR-V in this process. Raises `BuildError` with the compiler's log. Blocks while it compiles."""
     try:
         return ZeProgram(handle, code, False, " ".join(options))
     except BuildError as error:

@@ -20,7 +20,7 @@ from forebay.spirv.intel_cpu.runtime import INTEL_CPU
 CL_QUEUE_PRIORITY_KHR = 0x1096
 
 # A queue surely takes this many commands before an enqueue blocks. NVIDIA's driver takes 1021 behind a running kernel
-# (H100, driver 580); CPU runtimes keep a list of any length (100,000 behind a gate, measured on Intel's and PoCL).
+# (H100, driver 580); CPU runtimes have no limit (100,000 behind a gate, measured on Intel's and PoCL).
 NEVER_BLOCKS = 2**63
 KEEPS_GIL_BELOW = 256
 
@@ -40,9 +40,7 @@ def make_part(memory: ClMemory | AdoptedMemory, offset: int, nbytes: int) -> tup
 
 
 class OpenCLDevice(DriverDevice):
-    """A `DriverDevice` for one OpenCL device, in a context of this device alone, by default a new one. Its context
-    handle is a cl_context.
-    """
+    """One OpenCL device in a context of its own, by default a new one. The context handle is a cl_context."""
 
     def __init__(self, info: DeviceInfo, context: cl.Context | None = None) -> None:
         operations.load()
@@ -56,7 +54,7 @@ class OpenCLDevice(DriverDevice):
         self.reads_pageable_late = is_cpu
         try:
             svm = self.native.svm_capabilities
-        except cl.Error:  # OpenCL 1.x devices do not have this query
+        except cl.Error:  # OpenCL 1.x devices lack this query
             svm = 0
         self.has_addresses: bool = bool(svm & cl.device_svm_capabilities.COARSE_GRAIN_BUFFER)
         self.has_shared: bool = bool(svm & cl.device_svm_capabilities.FINE_GRAIN_BUFFER)
@@ -76,14 +74,14 @@ class OpenCLDevice(DriverDevice):
         )
         self.takes_host: bool = is_cpu and bool(svm & cl.device_svm_capabilities.FINE_GRAIN_SYSTEM)
         self.is_in_place: bool = is_cpu and self.has_addresses
-        # NVIDIA's driver refuses a memory object for a parameter that ever had an address, so there forebay uses only
-        # one kind. On CPUs both work on the same parameter (measured), and setting the memory object is cheaper.
+        # NVIDIA's driver refuses a memory object for a parameter that ever had an address, so there forebay uses one
+        # kind. On CPUs both work on the same parameter (measured), and setting the memory object is cheaper.
         self.has_memory_objects: bool = is_cpu or not self.has_addresses
         self.unrolls_recursion = is_cpu
         self.languages = (Language.SPIRV, Language.OPENCL_C) if takes_spirv(self.native) else (Language.OPENCL_C,)
         self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
-        # On Intel's (2026.2.0) a waiting thread executes commands of any queue, and returns when it finds none. On
-        # PoCL (3.1) it waits for locks that a submitting thread has nearly always: up to 2.6 s.
+        # On Intel's runtime (2026.2.0) a waiting thread executes commands of any queue, and returns when it finds none.
+        # On PoCL (3.1) it waits up to 2.6 s for locks that a submitting thread nearly always holds.
         self.waits_starve = is_cpu
         self.priorities: tuple[int, ...] = (
             tuple(PRIORITIES) if "cl_khr_priority_hints" in self.native.extensions.split() else (0,)
@@ -93,7 +91,7 @@ class OpenCLDevice(DriverDevice):
 
     def _fill_by_kernel(self) -> None:
         kernel: Any = self.build(Language.OPENCL_C, operations.FILL_SOURCE, ())["fill"]
-        # not kept by the finalizer: what that keeps ends with the interpreter, in a forked child, too
+        # not kept by the finalizer, whose references end with the interpreter, in a forked child, too
         self._fill_program: cl.Program = kernel.program
         handle = self._fill_program.int_ptr
         operations.add_fill_program(self.context_handle, handle)
@@ -102,8 +100,8 @@ class OpenCLDevice(DriverDevice):
     # -- queues
 
     def create_queue(self, priority: int, timing: bool) -> tuple[cl.CommandQueue, int]:
-        """A pyopencl queue, and its handle, which holds its own reference."""
-        # Any: pyopencl's stubs want enumerations where its functions take ints
+        """A pyopencl queue, and its handle, which has a reference of its own."""
+        # pyopencl's stubs want enumerations where its functions take ints
         properties: Any = cl.command_queue_properties.PROFILING_ENABLE if timing else 0
         if priority and len(self.priorities) > 1:
             properties = [cl.queue_properties.PROPERTIES, properties, CL_QUEUE_PRIORITY_KHR, PRIORITIES[priority], 0]
@@ -115,10 +113,7 @@ class OpenCLDevice(DriverDevice):
     # -- memory
 
     def allocate(self, nbytes: int, usm_type: str = "device") -> ClMemory:
-        """Device memory. A request for zero bytes gets one byte, because no driver allocates zero bytes. Raises
-        `NotSupportedError` for shared memory on a device without fine-grained SVM, and for host memory, which OpenCL
-        does not have.
-        """
+        """Raises `NotSupportedError` for host memory, and for shared memory without fine-grained SVM."""
         if usm_type != "device" and not (usm_type == "shared" and self.has_shared):
             raise errors.NotSupportedError(
                 f"{usm_type} memory: {self.info.name} has none; forebay.host_empty() is memory of the host that it "
@@ -175,7 +170,7 @@ class OpenCLDevice(DriverDevice):
         return base._replace(shape=array.shape, dtype=dtype, offset=array.offset)
 
     def adopt_event(self, thing: object) -> None:
-        """As `DriverDevice.adopt_event`. Refuses a `pyopencl.Event`: nobody says when a gate of a user opens."""
+        """Refuses a `pyopencl.Event`: the opening of a user's gate is unknown."""
         if isinstance(thing, cl.Event):
             raise errors.ArgumentTypeError(
                 "wait() needs an Event or a Queue to come after, not pyopencl.Event: adopt the queue that it is of, by "
@@ -185,7 +180,7 @@ class OpenCLDevice(DriverDevice):
     def array_over(
         self, lend: Callable[[], tuple[Any, int]], shape: tuple[int, ...], dtype: np.dtype[Any], queue: object
     ) -> Any:
-        """As `DriverDevice.array_over`: a `pyopencl.array.Array`."""
+        """Makes a `pyopencl.array.Array`."""
         from pyopencl.array import Array
 
         if not isinstance(queue, cl.CommandQueue):
@@ -206,9 +201,8 @@ class OpenCLDevice(DriverDevice):
         return AdoptedMemory(owner, 0, address, nbytes, "host")
 
     def lend(self, memory: ClMemory | AdoptedMemory) -> int:
-        """The handle of a memory object, for others to retain: the memory lives as long as that. Raises
-        `InvalidArgumentError` for memory of a pool, or of a program, and `NotSupportedError` on devices where forebay's
-        memory is addresses alone.
+        """Return the handle of a memory object for others to retain; their references keep the memory. Raises
+        `InvalidArgumentError` for memory of a pool or a program, and `NotSupportedError` if memory has addresses only.
         """
         if not isinstance(memory, (ClMemory, AdoptedMemory)):
             raise errors.InvalidArgumentError(
@@ -222,7 +216,6 @@ class OpenCLDevice(DriverDevice):
         return memory.handle
 
     def part(self, memory: ClMemory | AdoptedMemory, offset: int, nbytes: int) -> tuple[MemoryPart, int] | None:
-        """A memory object for part of an allocation; None if the memory has an address and needs no such object."""
         if memory.address or (offset == 0 and nbytes == memory.nbytes) or nbytes == 0:
             return None
         alignment = self.native.mem_base_addr_align // 8
@@ -235,11 +228,11 @@ class OpenCLDevice(DriverDevice):
 
     @property
     def part_of(self) -> Callable[[ClMemory, int, int], tuple[MemoryPart, int]] | None:
-        """As `DriverDevice.part_of`: for CPUs, where setting an address takes three times as long."""
+        """For CPUs, where setting an address takes three times as long."""
         return make_part if self.has_addresses and self.has_memory_objects else None
 
     def pinned(self, nbytes: int) -> tuple[int, Any]:
-        """Memory of a buffer that stays mapped. Blocks until it is mapped."""
+        """Returns a buffer that stays mapped. Blocks until it is mapped."""
         self.check_size(nbytes, " of pinned host memory")
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
         enqueue_map: Any = cl.enqueue_map_buffer
@@ -254,8 +247,8 @@ class OpenCLDevice(DriverDevice):
             raise errors.OutOfMemoryError(f"{nbytes} bytes of pinned host memory: {error}") from None
         return array.ctypes.data, (array, buffer)
 
-    # With profiling each command reads the clock. Of a launch from C that is 45 ns of 540 on Intel's CPU runtime, 20 of
-    # 290 on PoCL, 110 of 1,440 on NVIDIA (H200).
+    # With profiling each command reads the clock: 45 ns of 540 for a launch from C on Intel's CPU runtime, 20 of 290 on
+    # PoCL, 110 of 1,440 on NVIDIA (H200).
     timing_is_free = False
     takes_pageable = True
     table: int = operations.TABLE

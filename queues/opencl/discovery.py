@@ -1,14 +1,11 @@
-"""Finds the OpenCL devices of this machine, and gives the reason when one of them cannot be used.
+"""Finds the OpenCL devices, and the reason why one of them cannot be used. Needs none of forebay's compiled modules.
 
-This module does two things that pyopencl leaves to its user. If pip installed Intel's runtime for CPUs, it makes that
-runtime visible to the OpenCL loader. And it builds a trivial kernel on each device, because some drivers list a device
-for which they cannot compile anything.
+It does two things that pyopencl leaves to its user. If pip installed Intel's CPU runtime, it shows that to the OpenCL
+loader. And it builds a trivial kernel on each device, as some drivers list devices that they cannot compile for.
 
 The order is: GPUs; Intel's CPU runtime, on which forebay is measured; other CPUs and custom devices; accelerators,
-because on most machines the accelerator is Intel's FPGA emulator. Within each group the order is the loader's. Names
-follow this order, so ``opencl:cpu:0`` does not depend on the order in which the ICD files of a folder are read.
-
-This module is plain Python and needs none of forebay's compiled modules.
+which on most machines means Intel's FPGA emulator. Within a group the order is the loader's. Names follow it, so
+``opencl:cpu:0`` does not depend on the order of ICD files in a folder.
 """
 
 from __future__ import annotations
@@ -65,7 +62,7 @@ def look() -> Found:
 
 
 def _devices_of(cl: Any, platform: Any) -> list[Any]:
-    """Return the devices of one platform. A driver without its hardware raises an error, which counts as none."""
+    """The devices of a platform; none if the driver raises an error because its hardware is missing."""
     try:
         return list(platform.get_devices())
     except cl.Error:
@@ -73,7 +70,7 @@ def _devices_of(cl: Any, platform: Any) -> list[Any]:
 
 
 def describe(device: Any) -> DeviceInfo:
-    """Describe a device: one that was found, or a part of another. Its name is empty."""
+    """Describe a device, which may be a part of another. Its name is empty."""
     import pyopencl as cl
 
     bits = cl.device_type
@@ -99,7 +96,7 @@ def describe(device: Any) -> DeviceInfo:
 def why_unusable(device: Any, source: str = PROBE, info: DeviceInfo | None = None) -> str:
     """Build `source` on a `pyopencl.Device`. Return "" if that works, otherwise the reason in one line.
 
-    With `info`, what it built is kept on disk: loading that takes a driver a tenth of what its compiler takes to start.
+    With `info`, the binary is kept on disk: a driver loads it in a tenth of the time that its compiler takes to start.
     """
     import pyopencl as cl
 
@@ -124,10 +121,9 @@ def why_unusable(device: Any, source: str = PROBE, info: DeviceInfo | None = Non
 
 
 def _build(cl: Any, device: Any, context: Any, *made_of: Any) -> tuple[Any, str]:
-    """Return the program, and why it does not build."""
     try:
-        # Not cl.Program: it saves the source of a failed build in a file, warns about any compiler output, and may
-        # take the result from a cache, which would not test the compiler.
+        # Not cl.Program, which saves the source of a failed build in a file, warns about any compiler output, and may
+        # use a cache, which would not test the compiler.
         program = cl._cl._Program(context, *made_of)
     except (cl.Error, RuntimeError) as error:
         return None, first_line(str(error))
@@ -153,7 +149,7 @@ def _advice(platform: str, kind: str) -> str:
 
 
 def _preference(device: DeviceInfo) -> int:
-    """The sort key. Devices with the same key stay in the loader's order."""
+    """The sort key. Equal devices stay in the loader's order."""
     if device.kind == "gpu":
         return 0
     if device.kind == "accelerator":
@@ -162,7 +158,7 @@ def _preference(device: DeviceInfo) -> int:
 
 
 def _missing(runtime: Path) -> DeviceInfo:
-    """Describe Intel's runtime when its library is there but the loader did not list it."""
+    """Describe Intel's runtime if its library exists but the loader did not list it."""
     chosen = chosen_by_user()
     if chosen:
         reason = f"{chosen} is set and does not name {runtime}"
@@ -192,18 +188,18 @@ def _missing(runtime: Path) -> DeviceInfo:
     )
 
 
-# -- what decides whether the code that a driver has compiled runs on a device
+# -- whether a driver's compiled code runs on a device
 
 
-# The fields of /proc/cpuinfo that decide which code runs on a processor, on x86 and on ARM.
+# The fields of /proc/cpuinfo, on x86 and ARM, that decide which code runs on a processor.
 DECISIVE = {"vendor_id", "cpu family", "model", "model name", "stepping", "flags",
             "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features"}  # fmt: skip
 
 
 def identity_of(info: DeviceInfo) -> list[str]:
-    """Return the device, its driver, and the settings that this one reads, for the key of a cache."""
+    """Return the device, its driver and the driver's settings, for a cache key."""
     native = info.native
-    # Intel's CPU runtime reads settings, such as the processor to compile for, from these environment variables.
+    # Intel's CPU runtime reads these settings, such as the processor to compile for.
     orders = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("CL_CONFIG_")]
     return [
         info.platform, native.platform.version, info.driver_version, info.version, info.description,
@@ -213,7 +209,7 @@ def identity_of(info: DeviceInfo) -> list[str]:
 
 @functools.cache
 def processor() -> str:
-    """The facts about this machine's processor that decide which code runs on it: machines may share a cache."""
+    """The facts that decide which code this processor runs: machines may share a cache."""
     try:
         first = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
     except OSError:
@@ -221,20 +217,17 @@ def processor() -> str:
     return "\n".join(line for line in first.splitlines() if line.partition(":")[0].strip() in DECISIVE)
 
 
-# -- turns: PoCL's cache on the disk does not stand several processes that build one program at once
-#
-# PoCL 3.1 keeps what it built in files. Who built a program that another process has built meanwhile removes the file,
-# writes it anew and waits for the disk. A third one that has just seen the file reads nothing: its build fails, or an
-# assertion ends the process.
+# -- turns: PoCL's disk cache does not support concurrent builds of one program. PoCL 3.1, if another process has built
+# the program meanwhile, removes the file, writes it anew and waits for the disk. A third process that has just seen the
+# file reads nothing: its build fails, or an assertion ends it.
 
 SLOTS = 64  # different programs rarely wait for each other
 
 
 @contextlib.contextmanager
 def turn(platform: str, source: str | bytes) -> Iterator[None]:
-    """Build this source within. On PoCL no other process of this user, nor another thread, does so at the same time.
-
-    Blocks until it is its turn. Where files cannot be locked, nobody waits.
+    """Build this source in the block. On PoCL, blocks until no other thread or process of this user builds it. If files
+    cannot be locked, it does not wait.
     """
     slot = open_slot(source) if platform == POCL else None
     if slot is None:
@@ -247,11 +240,11 @@ def turn(platform: str, source: str | bytes) -> Iterator[None]:
             yield
         finally:
             with contextlib.suppress(OSError):
-                fcntl.flock(slot, fcntl.LOCK_UN)  # closing is not enough: a forked child has the file open, too
+                fcntl.flock(slot, fcntl.LOCK_UN)  # closing is not enough: a forked child also has the file open
 
 
 def open_slot(source: str | bytes) -> IO[bytes] | None:
-    """Open the file that stands for this source in the folder where PoCL keeps its own; None if that cannot be."""
+    """Open the lock file of this source in PoCL's cache folder; None if that fails."""
     data = source.encode(errors="replace") if isinstance(source, str) else source
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.environ.get("HOME") or "/tmp", ".cache")
     folder = Path(os.environ.get("POCL_CACHE_DIR") or os.path.join(home, "pocl", "kcache"))

@@ -1,4 +1,4 @@
-"""What the folder offers: OpenCL's devices, and what they take over from pyopencl."""
+"""What the folder offers: OpenCL's devices, and what they adopt from pyopencl."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from forebay.core.driver import AdoptedQueue, DeviceInfo, DriverDevice, DriverFo
 
 
 class OpenCL(DriverFolder):
-    """See `DriverFolder`. The rest of the folder is imported late: `import forebay` looks for no device."""
+    """See `DriverFolder`. The rest of the folder is imported late, because `import forebay` looks for no device."""
 
     adopts_queues = "a pyopencl.CommandQueue"
     adopts_devices = "a pyopencl.Context or a pyopencl.Device"
@@ -65,7 +65,7 @@ class OpenCL(DriverFolder):
         return OpenCLDevice(self._info_of(context.devices[0]), context)
 
     def _info_of(self, native: Any) -> DeviceInfo:
-        """Return what is known of a device; its name is empty when no list contains it, as a part of another."""
+        """Describe a device. The name is empty if no list contains it, such as a part of another."""
         from forebay.queues.opencl import discovery
 
         info = next((info for info in self.discover() if info.native == native), None)

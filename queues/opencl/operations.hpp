@@ -1,5 +1,5 @@
-// OpenCL's side of the table of operations. The handles are OpenCL's own objects. pyopencl's enqueue functions always
-// ask for an event, so they cannot be the launch path.
+// OpenCL's table of operations; the handles are OpenCL's objects. pyopencl's enqueue functions always request an event,
+// so they cannot be the launch path.
 
 #pragma once
 
@@ -76,24 +76,21 @@ enum {
     QUEUE_CONTEXT = 0x1090, EVENT_STATUS = 0x11D3, PROFILING_END = 0x1283, EXEC_INFO_SVM_PTRS = 0x11B6
 };
 
-// The wait list; NULL if it is empty, because OpenCL refuses an empty list.
+// NULL for an empty list, which OpenCL refuses.
 inline void *const *events_of(Waits waits) { return waits.count ? waits.events : nullptr; }
 
-// A `Reshape`: submit (x, y, z) as (x * y * z, 1, 1) with the shape as the offset. Rows of whole warps are what they
-// are in HIP.
+// A `Reshape`: submit (x, y, z) as (x * y * z, 1, 1) with the shape as the offset. Rows of whole warps stay as in HIP.
 inline void flatten(Geometry *geometry) {
     const size_t x = geometry->block[0], y = geometry->block[1], z = geometry->block[2];
     if (y * z == 1 || x % 32 == 0) return;
     const size_t size[] = {x * y * z, 1, 1};
-    const size_t offset[] = {x, y, z - 1};  // two dimensions have none in the third, which is 0 to the kernel
+    const size_t offset[] = {x, y, z - 1};  // two dimensions have none in the third: the kernel reads 0
     std::copy_n(size, 3, geometry->local_size);
     std::copy_n(offset, 3, geometry->offset);
 }
 
-// -- fills by a kernel, where memory is addresses alone
-//
-// clEnqueueSVMMemFill would do. But NVIDIA's driver (580) gives no context back in which it was called: each keeps half
-// a GiB of the GPU and some of its channels, and after a hundred no process gets a context any more. Found on an H200.
+// -- fills by a kernel, where memory has addresses only: after clEnqueueSVMMemFill NVIDIA's driver (580) never frees
+// the context, which keeps half a GiB of the GPU and some channels. After a hundred no process gets a context (H200).
 
 constexpr char FILL_SOURCE[] = R"(
 kernel void fill(global uchar *to, ulong nbytes, ulong16 pattern)
@@ -117,26 +114,26 @@ enum {
 struct Filler {
     void *context;
     void *program;             // made of FILL_SOURCE
-    std::vector<void *> idle;  // kernels that no thread is submitting
+    std::vector<void *> idle;  // not used by any thread
 };
 
 inline Lock fill_lock;
 inline std::vector<Filler> fillers GUARDED_BY(fill_lock);  // each device has one
 
-// That of this program, or any of the context where `program` is NULL; NULL if there is none.
+// This program's filler, or any of the context if `program` is NULL; NULL if there is none.
 inline Filler *find_filler(void *context, void *program) REQUIRES(fill_lock) {
     for (Filler &each : fillers)
         if (each.context == context && (!program || each.program == program)) return &each;
     return nullptr;
 }
 
-// Fill with this program in the queues of the context.
+// Use this program for fills in the context's queues.
 inline void add_fill_program(void *context, void *program) {
     Guard guard(fill_lock);
     fillers.push_back({context, program, {}});
 }
 
-// Forget the program. Nothing of its device is used any more.
+// Nothing of the program's device is used any more.
 inline void remove_fill_program(void *context, void *program) {
     Guard guard(fill_lock);
     Filler *filler = find_filler(context, program);
@@ -144,13 +141,13 @@ inline void remove_fill_program(void *context, void *program) {
     fillers.erase(fillers.begin() + (filler - fillers.data()));
 }
 
-// A kernel for one fill: another thread could set its arguments between the calls and the launch. Afterwards it is kept
-// for the next one, and not released: while a gate is closed that would be undefined.
+// A kernel for one fill, as another thread could set its arguments before the launch. Afterwards it is kept for reuse:
+// releasing it while a gate is closed would be undefined.
 class FillKernel {
     void *context = nullptr, *program = nullptr;
 
   public:
-    void *kernel = nullptr;  // NULL where there is no program for the context
+    void *kernel = nullptr;  // NULL if the context has no program
 
     Status take(void *queue) {
         if (Status status = cl.GetCommandQueueInfo(queue, QUEUE_CONTEXT, sizeof context, &context, nullptr))
@@ -184,8 +181,8 @@ inline Status launch(void *queue, void *kernel, const Geometry *geometry, Waits 
 
 // A memory object is cheaper to set than an address, but always means offset 0. Only CPU devices have both: NVIDIA's
 // driver refuses a memory object for a parameter that ever had an address. It also refuses to launch with a null
-// address, so a null pointer is passed as a null memory object. On NVIDIA that works only if every earlier argument of
-// the parameter was a null pointer too.
+// address, so a null pointer is a null memory object. On NVIDIA that works only if all earlier arguments of the
+// parameter were null, too.
 inline Status set_pointer(void *kernel, uint32_t index, const Memory *memory) {
     if (!memory->address || (memory->handle && !memory->offset))
         return cl.SetKernelArg(kernel, index, sizeof memory->handle, &memory->handle);
@@ -196,8 +193,8 @@ inline Status set_value(void *kernel, uint32_t index, size_t size, const void *v
     return cl.SetKernelArg(kernel, index, size, value);
 }
 
-// An empty list is CL_INVALID_VALUE. Setting it on a kernel object whose earlier launch has not run concerns later
-// launches only (tried on Intel's runtime and on NVIDIA's, while a launch was held).
+// An empty list is CL_INVALID_VALUE. On a kernel object with a pending launch the list affects later launches only
+// (tried on Intel's runtime and on NVIDIA's, with a held launch).
 inline Status follow(void *kernel, const uint64_t *addresses, size_t count) {
     return cl.SetKernelExecInfo(kernel, EXEC_INFO_SVM_PTRS, count * sizeof(void *), addresses);
 }
@@ -207,7 +204,7 @@ inline Status copy(void *queue, const Memory *to, const Memory *source, size_t n
     if (to->handle && source->handle)
         return cl.EnqueueCopyBuffer(
             queue, source->handle, to->handle, source->offset, to->offset, nbytes, waits.count, events, event);
-    // Memory of pyopencl may have no address. Then the address of the other end is the host's, as all are on CPUs.
+    // Memory of pyopencl may have no address. Then the other end's address is the host's, as all are on CPUs.
     if (source->handle && (to->kind & HOST_MEMORY || !source->address))
         return cl.EnqueueReadBuffer(
             queue, source->handle, false, source->offset, nbytes, to->pointer(), waits.count, events, event);
@@ -244,11 +241,10 @@ inline Status barrier(void *queue, Waits waits) {
     return cl.EnqueueBarrierWithWaitList(queue, waits.count, events_of(waits), nullptr);
 }
 
-// A marker with a wait list waits for that list. The in-order queue puts it after earlier commands and before later
-// ones (OpenCL 3.0, 5.11). Other queues may wait for it only once it is flushed (5.15).
-//
-// The waits of a timed marker go to a barrier before it: NVIDIA's driver reports times of 0 for the event of a marker
-// with a wait list, and for the event of a barrier the times of the command before it.
+// A marker with a wait list waits for the list; the in-order queue puts it after earlier commands and before later ones
+// (OpenCL 3.0, 5.11). Other queues may wait for it only once it is flushed (5.15). The waits of a timed marker go to a
+// barrier before it: NVIDIA's driver reports times of 0 for a marker with a wait list, and for a barrier the times of
+// the command before it.
 inline Status marker(void *queue, Waits waits, int use, void **event) {
     if (use & TIMED && waits.count) {
         if (Status status = barrier(queue, waits)) return status;
@@ -266,14 +262,13 @@ inline Status create_user_event(void *context, void **event) {
     return error ? failure(CALL_CreateUserEvent, error) : 0;
 }
 
-// Set it and release it. NVIDIA's driver never ends the release of a context in which one was not set, even if nothing
-// waits for it.
+// NVIDIA's driver never ends the release of a context with a user event that was not set, even without waiters.
 inline void drop_user_event(void **event) {
     cl.SetUserEventStatus(*event, COMPLETE);
     cl.ReleaseEvent(std::exchange(*event, nullptr));
 }
 
-// Runs on a driver thread. It only wakes and returns: a driver's callback must not wait, not for the GIL.
+// On a driver thread, whose callback must not wait, not even for the GIL: it only wakes.
 inline void on_arrival(void *, cl_int, void *arrival) { Arrival::arrive(arrival); }
 
 inline Status hold(void *queue, void *context, Waits waits, HostCallback wake, void *data, void **gate) {
@@ -290,7 +285,7 @@ inline Status hold(void *queue, void *context, Waits waits, HostCallback wake, v
     if (reached) cl.ReleaseEvent(reached);
     if (status) {
         delete arrival;
-        drop_user_event(gate);  // the barrier that was submitted would hold the queue for ever
+        drop_user_event(gate);  // otherwise the submitted barrier would hold the queue for ever
         return status;
     }
     cl.Flush(queue);
@@ -298,7 +293,7 @@ inline Status hold(void *queue, void *context, Waits waits, HostCallback wake, v
     return 0;
 }
 
-// Set the user event. If it is set to an error, the commands behind it end with that error and do not run.
+// Behind a gate that is set to an error, commands end with that error and do not run.
 inline Status open_gate(void *gate, int failed) { return cl.SetUserEventStatus(gate, failed ? -1 : COMPLETE); }
 
 inline Status wait_events(void *, Waits events, Interrupted) { return cl.WaitForEvents(events.count, events.events); }
@@ -322,7 +317,7 @@ inline void pass_on(void *, cl_int status, void *bridged) {
     cl.ReleaseEvent(bridged);
 }
 
-// Make a user event that stands for an event of another context: OpenCL cannot wait for that (3.0, 5.11).
+// A user event for an event of another context, which OpenCL cannot wait for (3.0, 5.11).
 inline Status bridge(void *context, void *event, void **bridged) {
     if (Status status = create_user_event(context, bridged)) return status;
     Status status = cl.RetainEvent(*bridged);  // the callback's own reference

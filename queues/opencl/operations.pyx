@@ -1,7 +1,5 @@
-"""OpenCL's memory as Python objects, and handles of pyopencl's queues and kernels.
-
-The operations of the table (`forebay.core.driver`) are in operations.hpp. The functions are found at run time in the
-loader that pyopencl uses.
+"""OpenCL's memory as Python objects, and handles of pyopencl's queues and kernels. operations.hpp has the table of
+operations (`forebay.core.driver`). Its functions are looked up at run time in pyopencl's loader.
 """
 
 import ctypes
@@ -56,43 +54,38 @@ _SVM = {
 
 
 def error_name(code: int) -> str:
-    """The CL_… name of an OpenCL error code."""
     name = pyopencl.status_code.to_string(code, default_format="%d")
     return f"CL_{name}" if not name.lstrip("-").isdigit() else f"error {code}"
 
 
 FUNCTIONS: FunctionTable = FunctionTable(
     <uintptr_t> &cl, tuple([(b"cl" + call_names[i]).decode() for i in range(N_CALLS)]), error_name, (-4, -5, -6),
-    (2,))  # CL_DEVICE_NOT_AVAILABLE: a device that was found is not available any more (OpenCL 3.0, 4.4)
+    (2,))  # CL_DEVICE_NOT_AVAILABLE: a device that was found is no longer available (OpenCL 3.0, 4.4)
 
 
 def load() -> None:
-    """Fill the table from the loader that pyopencl's extension module is linked to. One call is enough.
-
-    A symbol lookup in a library also searches the libraries it depends on. So this finds the same loader that made
-    pyopencl's objects, wherever it came from. Raises `ImportError` if that is too old to have one of the functions; the
-    SVM functions may be missing.
+    """Fill the table, once, from the loader that pyopencl's extension module is linked to: a symbol lookup in a library
+    also searches its dependencies. Raises `ImportError` if the loader lacks a function, except those for SVM.
     """
     FUNCTIONS.load(ctypes.CDLL(pyopencl._cl.__file__), "the OpenCL loader", "forebay needs OpenCL 1.2 or newer", _SVM)
 
 
 def add_fill_program(uintptr_t context, uintptr_t program) -> None:
-    """Fill with this program, made of `FILL_SOURCE`, in the queues of the context."""
+    """Use this program, made of `FILL_SOURCE`, for fills in the context's queues."""
     with nogil:
         _add_fill_program(<void*> context, <void*> program)
 
 
 def remove_fill_program(uintptr_t context, uintptr_t program) -> None:
-    """Forget the program. Nothing of its device is used any more."""
+    """Nothing of the program's device is used any more."""
     with nogil:
         _remove_fill_program(<void*> context, <void*> program)
 
 
 def probe_argument_size(kernel: pyopencl.Kernel, index: int, limit: int) -> int:
-    """The size in bytes of a by-value parameter of unknown type; 0 if the driver accepts several sizes.
+    """Return the size in bytes of a by-value parameter of unknown type; 0 if the driver accepts several sizes.
 
-    A driver should refuse every size but the right one (CL_INVALID_ARG_SIZE, OpenCL 3.0, clSetKernelArg). PoCL's
-    accepts any size, so there the result is 0.
+    It should accept only the right one (CL_INVALID_ARG_SIZE, OpenCL 3.0, clSetKernelArg). PoCL's accepts any size.
     """
     cdef void* handle = <void*> <uintptr_t> kernel.int_ptr
     cdef size_t size, found = 0
@@ -107,14 +100,14 @@ def probe_argument_size(kernel: pyopencl.Kernel, index: int, limit: int) -> int:
 
 
 cdef int check(Status status) except -1:
-    """Raise for a failed call. A reference that was not taken must not be given back later."""
+    """Raise for a failed call: a reference that was not taken must not be released later."""
     if status != 0:
         raise FUNCTIONS.failed(status)
     return 0
 
 
 def wait_for(event: pyopencl.Event) -> None:
-    """Block until it is over, beside other threads that submit: for devices whose `waits_starve`."""
+    """Block until the event is done, beside other threads that submit: for devices whose `waits_starve`."""
     cdef void* handle = <void*> <uintptr_t> event.int_ptr
     cdef Status status
     with nogil:
@@ -123,20 +116,20 @@ def wait_for(event: pyopencl.Event) -> None:
 
 
 def retain_queue(queue: pyopencl.CommandQueue) -> int:
-    """The handle of a pyopencl queue. The handle holds its own reference."""
+    """Return the handle of a pyopencl queue, with a reference of its own."""
     cdef void* handle = <void*> <uintptr_t> queue.int_ptr
     check(cl.RetainCommandQueue(handle))
     return <uintptr_t> handle
 
 
 def retain_kernel(kernel: pyopencl.Kernel) -> int:
-    """The handle of a pyopencl kernel. The handle holds its own reference."""
+    """Return the handle of a pyopencl kernel, with a reference of its own."""
     cdef void* handle = <void*> <uintptr_t> kernel.int_ptr
     check(cl.RetainKernel(handle))
     return <uintptr_t> handle
 
 
-# -- memory: shared virtual memory where the device has that, so that a buffer has an address
+# -- memory: shared virtual memory if the device has it, so that a buffer has an address
 
 
 cdef enum:
@@ -152,7 +145,7 @@ cdef struct Lent:
 
 
 cdef void free_lent(void* memory, void* data) noexcept nogil:
-    """The driver calls it when the last reference to the memory object is gone, on whatever thread that is."""
+    """Called by the driver, on any thread, when the last reference to the memory object is gone."""
     cdef Lent lent = (<Lent*> data)[0]
     free(data)
     cl.SVMFree(lent.context, lent.address)
@@ -161,16 +154,15 @@ cdef void free_lent(void* memory, void* data) noexcept nogil:
 
 @cython.no_gc_clear  # freeing needs the context
 cdef class ClMemory(NativeMemory):
-    """One allocation, freed with this object. Drop the last reference only when the device is done with the memory.
+    """One allocation, freed with this object. Drop the last reference only when the device is done with it.
 
-    With addresses, the memory is a coarse-grained SVM allocation. Memory that the host shares is fine-grained. What is
-    `in_place` for the host has the buffer protocol. On CPU devices a memory object lies over the same memory, because
-    setting a memory object as an argument is three times cheaper there (OpenCL 3.0: clCreateBuffer with
-    CL_MEM_USE_HOST_PTR of an SVM pointer shares the memory).
+    With addresses it is SVM, fine-grained if the host shares it, otherwise coarse-grained. Memory `in_place` for the
+    host has the buffer protocol. On CPUs a memory object lies over it, because setting that as an argument is three
+    times cheaper (OpenCL 3.0: clCreateBuffer with CL_MEM_USE_HOST_PTR of an SVM pointer shares the memory).
     """
 
-    cdef bint lent  # others may have the memory object
-    cdef object context  # a pyopencl.Context: must outlive what is allocated in it
+    cdef bint lent  # others may retain the memory object
+    cdef object context  # a pyopencl.Context, which must outlive its allocations
     cdef object __weakref__
 
     def __init__(
@@ -185,8 +177,8 @@ cdef class ClMemory(NativeMemory):
         self.in_place = in_place
         if addresses:
             fine = CL_MEM_SVM_FINE_GRAIN_BUFFER if usm_type == "shared" else 0
-            # Alignment 0 means that of the device's largest type, which is enough for every element type. NVIDIA's
-            # driver (580) now and then returns none when it takes another 2 MiB of addresses: asked again, it has some.
+            # Alignment 0 is that of the device's largest type, enough for every element type. NVIDIA's driver (580)
+            # sometimes returns no memory when it reserves another 2 MiB of addresses; the second call succeeds.
             for _ in range(2):
                 self.address = <uintptr_t> cl.SVMAlloc(native, CL_MEM_READ_WRITE | fine, nbytes, 0)
                 if self.address:
@@ -201,8 +193,8 @@ cdef class ClMemory(NativeMemory):
                 raise OutOfMemoryError(f"clCreateBuffer failed for {nbytes} bytes: error {error}")
 
     def lend(self) -> None:
-        """Let others retain the memory object. The memory below it goes with the last reference (OpenCL 3.0,
-        clSetMemObjectDestructorCallback). Intel's runtime (2026.2) does not count sub-buffers as such.
+        """Let others retain the memory object; its memory is freed with the last reference (OpenCL 3.0,
+        clSetMemObjectDestructorCallback). Intel's runtime (2026.2) does not count sub-buffers as references.
         """
         cdef Lent* lent
         cdef void* context = <void*> <uintptr_t> self.context.int_ptr
@@ -226,7 +218,7 @@ cdef class ClMemory(NativeMemory):
         if is_forked():
             return
         context = <void*> <uintptr_t> self.context.int_ptr
-        with nogil:  # to unmap a gigabyte takes 80 ms
+        with nogil:  # unmapping a gigabyte takes 80 ms
             if self.handle:
                 cl.ReleaseMemObject(<void*> self.handle)
             if self.address and not self.lent:
@@ -261,7 +253,7 @@ cdef class MemoryPart:
 
 @cython.no_gc_clear
 cdef class AdoptedMemory(ForeignMemory):
-    """Memory of an object of another package, and the memory object of OpenCL if that is what it is."""
+    """Memory of another package, with OpenCL's memory object if it has one."""
 
     def __init__(
         self, owner: object, uintptr_t handle, uint64_t address, size_t nbytes, str usm_type="device"

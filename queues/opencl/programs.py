@@ -1,4 +1,4 @@
-"""Makes kernels from OpenCL C or SPIR-V, with a disk cache of the driver's binaries and its facts about kernels."""
+"""Makes kernels from OpenCL C or SPIR-V, with a disk cache of the driver's binaries and facts about kernels."""
 
 from __future__ import annotations
 
@@ -28,14 +28,13 @@ from forebay.spirv.intel_cpu.runtime import INTEL_CPU, intel_cpu_runtime, shown_
 from forebay.spirv.intel_cpu.warps_made import options_for_warps, without_warps
 
 Declared = dict[str, list[declarations.Declared]]
-"""The parameters of each kernel, by name. The size of a structure is 0 as long as nobody has asked for it."""
+"""The parameters of each kernel, by name. The size of a structure is 0 until it is queried."""
 
 
 class OpenCLKernel(DriverKernel):
-    """A kernel of the driver: its parameters and its limits. It makes copies for plans.
+    """A kernel of the driver: its parameters and its limits. It makes kernel objects for plans.
 
-    ``size_of(type_name)`` returns the size in bytes of a type of the source. The parameters are `declared` if they are
-    known; None asks the driver.
+    ``size_of(type_name)`` returns the size of a source type in bytes. With `declared` None, the driver is asked.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class OpenCLKernel(DriverKernel):
             required_block=tuple(info(ask.COMPILE_WORK_GROUP_SIZE, device)),
             reshape=reshape,
             static_local_bytes=static if static > 1 else 0,  # NVIDIA's driver (580) says 1 where there is none
-            # one less on CPUs: Intel's runtime counts the thread of the program that may wait
+            # one less on CPUs: Intel's runtime counts the program's thread that may wait
             units=max(device.max_compute_units - bool(device.type & cl.device_type.CPU), 1),
         )
 
@@ -82,12 +81,11 @@ class OpenCLKernel(DriverKernel):
         return operations.probe_argument_size(kernel, index, limit) or self._size_of(type_name)
 
     def create(self, follows: bool) -> int:
-        """The handle of a new kernel object, which the caller owns. `follow` tells it the memory that it can reach."""
         return operations.retain_kernel(cl.Kernel(self.program, self.name))
 
 
 def redeclared(kernel: DriverKernel) -> list[declarations.Declared]:
-    """The parameters with their sizes. With these the same kernel can be made without asking the driver."""
+    """Return the parameters with their sizes, enough to make the kernel again without asking the driver."""
     return [
         declarations.Declared(p.name, p.type_name, p.kind, p.nbytes, p.read_only, p.alignment)
         for p in kernel.parameters
@@ -95,7 +93,7 @@ def redeclared(kernel: DriverKernel) -> list[declarations.Declared]:
 
 
 _hopeless: set[str] = set()
-"""Keys of programs that ended the compiler's process without vectors, too: these are tried once from then on."""
+"""Keys of programs that also crashed the compiler without vectors: these are tried only once from then on."""
 
 
 class Builder(Compiler):
@@ -110,9 +108,8 @@ class Builder(Compiler):
         super().__init__(context, info, options)
 
     def build(self) -> BuiltProgram:
-        """The kernels by name, and the variables. Raises as `DriverDevice.build`: for bytes that are not a whole SPIR-V
-        module Intel's CPU runtime would end the process. Blocks while it compiles. A program that any process has
-        compiled before comes from the cache.
+        """Return the kernels by name and the variables; the cache serves all processes. Raises as `DriverDevice.build`:
+        a partial SPIR-V module would crash Intel's CPU runtime. Blocks while it compiles.
         """
         declared = self._declared_in_source()
         if reads_files(self._source):
@@ -131,7 +128,7 @@ class Builder(Compiler):
         return self._finished(kernels, entry)
 
     def compiled_entry(self) -> Entry:
-        """Compile, past the cache, and return what is to be kept. Raises as `build`."""
+        """Compile, bypassing the cache, and return the cache entry. Raises as `build`."""
         return self._entry_of(*self._compiled(self._declared_in_source()))
 
     def _entry_of(self, program: cl.Program, kernels: BuiltProgram) -> Entry:
@@ -140,10 +137,10 @@ class Builder(Compiler):
         )
 
     def _built_apart(self, source: bytes, cache: BinaryCache, key: str) -> BuiltProgram | None:
-        """The kernels, built in another process, because this compiler can end the one that it works in.
+        """Build in another process, which this compiler may end; then again without vectors, Intel's most frequent
+        cause.
 
-        None if there can be no such process, or this one does not take the binary. If the compiler ends it, once more
-        without vectors, which is where Intel's does that most.
+        None if there can be no such process, or if the driver refuses the binary.
         """
         vectors = True
         try:
@@ -171,7 +168,7 @@ class Builder(Compiler):
         if not reports and isinstance(self._source, str):
             declared = self.declared_elsewhere(program, self._source)
         kernels = self._kernels_of(program, declared)
-        kernels.log = readable(self.log_of(program), self._source)  # what it said about a program that it built
+        kernels.log = readable(self.log_of(program), self._source)  # the log of a successful build
         return program, kernels
 
     def _declared_in_source(self) -> Declared:
@@ -183,12 +180,12 @@ class Builder(Compiler):
             raise errors.InvalidArgumentError(f"program: these bytes are not SPIR-V ({error})") from None
 
     def _key(self) -> str:
-        """The cache key. It covers everything that affects the driver's output."""
+        """The cache key, of everything that affects the driver's output."""
         language = "SPIR-V" if isinstance(self._source, bytes) else "OpenCL C"
         return key_of("OpenCL", *identity_of(self._info), language, self._source, *self._options)
 
     def _restored(self, entry: Entry) -> BuiltProgram | None:
-        """The kernels from the cache; None if this driver refuses them although its version matches."""
+        """The kernels from the cache; None if the driver refuses the binary of its own version."""
         try:
             if entry.binary:
                 program = self.build_program(cl.Program(self._context, [self._native], [entry.binary]))
@@ -230,15 +227,14 @@ class Builder(Compiler):
         return natives
 
     def build_program(self, program: cl.Program, *options: str) -> cl.Program:
-        """As `Compiler.build_program`, in turn."""
         with turn(self._info.platform, self._source):
             return super().build_program(program, *options)
 
     def _binary_of(self, program: cl.Program) -> bytes:
-        """The driver's binary; empty where keeping it costs more than it saves.
+        """The driver's binary; empty on PoCL, where keeping it costs more than it saves.
 
-        To return a binary, PoCL compiles each kernel once more for groups of any size (3.1: 0.2 s each). For a launch
-        it then compiles the kernel again for that group size. PoCL itself keeps on disk what it compiles from source.
+        To return it, PoCL compiles each kernel for groups of any size (3.1: 0.2 s each), and for a launch once more for
+        its group size. PoCL itself caches what it compiles from source on disk.
         """
         if self._info.platform == POCL:
             return b""
@@ -249,9 +245,9 @@ class Builder(Compiler):
         return bytes(binaries[0])
 
     def _size_of(self, type_name: str) -> int:
-        """The size in bytes of a type of the source, for drivers that do not check argument sizes (PoCL's).
+        """The bytes of a source type, for drivers that do not check argument sizes (PoCL's).
 
-        The compiler evaluates the size for an attribute, and the attribute can be read without running anything.
+        The compiler evaluates the size in an attribute, which can be read without running anything.
         """
         attribute = f"__attribute__((reqd_work_group_size(sizeof({type_name}), 1, 1)))"
         probe = f"\nkernel {attribute} void forebay_size(int unused) {{ }}\n"
@@ -267,15 +263,15 @@ class Builder(Compiler):
 
 
 def takes_spirv(device: cl.Device) -> bool:
-    """Whether a device takes SPIR-V."""
+    """Return whether a device takes SPIR-V."""
     return "cl_khr_il_program" in device.extensions or bool(getattr(device, "il_version", ""))
 
 
-# -- what the process for building does for an OpenCL device: see `build_apart`
+# -- the build process for an OpenCL device: see `build_apart`
 
 
 def open_again(info: DeviceInfo) -> tuple[cl.Context, DeviceInfo] | None:
-    """A context of the device that the asking process means, which is not tried out again; None if it is not there."""
+    """A context of the asking process's device, without trying it out again; None if it is not there."""
     with shown_to_loader(intel_cpu_runtime()):
         platforms = cl.get_platforms()
     for platform in platforms:
@@ -286,21 +282,18 @@ def open_again(info: DeviceInfo) -> tuple[cl.Context, DeviceInfo] | None:
 
 
 def build(opened: tuple[cl.Context, DeviceInfo], source: bytes, options: tuple[str, ...]) -> bytes:
-    """The driver's binary and the parameters of its kernels, as `Entry` loads them. Raises `BuildError`."""
+    """Return the binary and the kernels' parameters, as `Entry` loads them. Raises `BuildError`."""
     return Builder(*opened, source, options).compiled_entry().dumps()
 
 
-# -- variables: the compiler options that allow them, and their addresses
-#
-# OpenCL itself does not let the host reach a variable. Intel's drivers do, with clGetDeviceGlobalVariablePointerINTEL.
-# Kernels and the SVM commands accept that address (tried on the CPU runtime, 2026.2.0).
-#
-# The alternative, a kernel that stores the address, does not work on PoCL (3.1): it compiles such a kernel with
-# -cl-std=CL2.0 although it has no variables, and gives every kernel its own copy.
+# -- variables: their compiler options and addresses. Only Intel's drivers have a call for the address,
+# clGetDeviceGlobalVariablePointerINTEL. Kernels and the SVM commands accept it (tried on the CPU runtime, 2026.2.0). A
+# kernel that stores the address is no alternative: PoCL (3.1) compiles that with -cl-std=CL2.0 although it has no
+# variables, and gives every kernel its own copy.
 
 CALL = "clGetDeviceGlobalVariablePointerINTEL"
 FEATURE = "__opencl_c_program_scope_global_variables"
-CL_INVALID_ARG_VALUE = -50  # Intel's drivers return it for a name without a variable
+CL_INVALID_ARG_VALUE = -50  # from Intel's drivers, for an unknown name
 SIGNATURE = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_size_t),
     ctypes.POINTER(ctypes.c_void_p)
@@ -319,9 +312,7 @@ def options_for_variables(device: cl.Device) -> tuple[str, ...] | None:
 
 
 def find_variable(info: DeviceInfo, program: cl.Program, name: str) -> ForeignMemory | None:
-    """A variable of a program; None if no variable has this name. Raises `NotSupportedError` if the driver cannot find
-    variables.
-    """
+    """A variable of a program; None for an unknown name. Raises `NotSupportedError` if the driver cannot find any."""
     device: cl.Device = info.native
     call = _call_of(device.platform)
     if call is None:
@@ -337,8 +328,7 @@ def find_variable(info: DeviceInfo, program: cl.Program, name: str) -> ForeignMe
 
 
 def _call_of(platform: cl.Platform) -> Any:
-    """The extension's function; None if the platform does not have it."""
-    library: Any = ctypes.CDLL(cl._cl.__file__)  # the same loader that pyopencl uses, see `operations.load`
+    library: Any = ctypes.CDLL(cl._cl.__file__)  # pyopencl's loader, as in `operations.load`
     look_up = library.clGetExtensionFunctionAddressForPlatform
     look_up.restype, look_up.argtypes = ctypes.c_void_p, (ctypes.c_void_p, ctypes.c_char_p)
     address = look_up(platform.int_ptr, CALL.encode())

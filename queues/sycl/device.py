@@ -28,8 +28,8 @@ from forebay.spirv import declarations
 from forebay.spirv.access import accesses_of
 from forebay.spirv.intel_cpu.program import IntelCpuProgram
 
-# A queue certainly takes this many commands before a submission blocks. The CPU runtime keeps a list of any length:
-# 40,000 launches behind a running kernel did not block. Nobody has measured GPUs; NVIDIA's OpenCL takes 1021.
+# A queue surely takes this many commands before a submission blocks. The CPU runtime has no limit: 40,000 launches
+# behind a running kernel did not block. GPUs have not been measured; NVIDIA's OpenCL takes 1021.
 NEVER_BLOCKS = 2**63
 KEEPS_GIL_BELOW = 256
 
@@ -39,7 +39,7 @@ NO_REASON = "it returned nothing; with DPCTL_VERBOSITY=error dpctl says why on s
 
 
 class SyclProgramKernel(DriverKernel):
-    """A kernel of SYCL: its parameters and its limits. It makes copies for plans."""
+    """A kernel of SYCL: its parameters and its limits. It makes kernel objects for plans."""
 
     def __init__(
         self,
@@ -57,22 +57,22 @@ class SyclProgramKernel(DriverKernel):
         super().__init__(name, parameters, most, limits.group_size, limits.local_bytes, required_block, units=units)
 
     def create(self, follows: bool) -> int:
-        """A new kernel with its own arguments; the caller owns the handle. SYCL kernels always follow pointers."""
+        """SYCL's kernels always have indirect access."""
         return self._kernel.create(self._codes)
 
 
 class SyclDevice(DriverDevice):
-    """A `DriverDevice` for one SYCL device in one context. Its context handle is a SyclContext.
+    """One SYCL device in one context. The context handle is a SyclContext.
 
-    One of `drivers`, which are all by their filter words, compiles what SYCL tells too little of. The device takes its
-    context from `queue`, and `array_interface` names it. The default is a new queue in dpctl's own context for this
-    device, the one that `dpctl.SyclQueue` uses. Devices made later have higher `serial` numbers.
+    One of `drivers`, by filter word, compiles for it, because SYCL reports too little. The context is that of `queue`,
+    which `array_interface` names; by default of a new queue in dpctl's own context for the device, as of
+    `dpctl.SyclQueue`. Later devices have higher `serial` numbers.
     """
 
     table: int = operations.TABLE
     functions = operations.FUNCTIONS
     has_addresses = True
-    timing_is_free = False  # a property of the queue; what it costs was not measured
+    timing_is_free = False  # a property of the queue; its cost has not been measured
 
     def __init__(self, info: DeviceInfo, drivers: Mapping[str, DriverFolder], queue: Any = None) -> None:
         import dpctl
@@ -82,7 +82,7 @@ class SyclDevice(DriverDevice):
         self.info = info
         self.native: Any = info.native
         self.serial: int = next(_serials)
-        # forebay allocates memory through this queue and names it to users of the memory, but submits nothing to it.
+        # For allocations, and named to users of the memory; gets no commands.
         self._named = queue or dpctl.SyclQueue(self.native, property="in_order")
         self.context: Any = self._named.sycl_context
         joining = dpctl.SyclQueue(self.context, self.native)
@@ -119,7 +119,6 @@ class SyclDevice(DriverDevice):
     # -- queues
 
     def create_queue(self, priority: int, timing: bool) -> tuple[Any, int]:
-        """An in-order dpctl.SyclQueue, and the operations' handle of it, which holds its own reference."""
         properties = ("in_order", "enable_profiling") if timing else "in_order"
         queue = self._dpctl.SyclQueue(self.context, self.native, property=properties)
         return queue, operations.create_queue(queue.addressof_ref(), False)
@@ -127,7 +126,6 @@ class SyclDevice(DriverDevice):
     # -- memory
 
     def allocate(self, nbytes: int, usm_type: str = "device") -> operations.OwnMemory:
-        """USM memory of this type: device, shared or host. A request for zero bytes gets one byte."""
         if not getattr(self.native, f"has_aspect_usm_{usm_type}_allocations"):
             raise errors.NotSupportedError(f"{usm_type} memory: {self.info.name} has none")
         self.check_size(nbytes)
@@ -143,16 +141,15 @@ class SyclDevice(DriverDevice):
         return adopted
 
     def adopt_event(self, thing: object) -> int | None:
-        """As `DriverDevice.adopt_event`, of dpctl. SYCL waits for events of other contexts, too."""
+        """Takes a `dpctl.SyclEvent`. SYCL waits for events of other contexts, too."""
         return operations.adopt_event(thing.addressof_ref()) if isinstance(thing, self._dpctl.SyclEvent) else None
 
     def array_interface(self, name: str, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> object | None:
-        """As `DriverDevice.array_interface`, for dpctl and dpnp."""
         described = {"data": (address, False), "shape": shape, "strides": None, "typestr": dtype.str, "version": 1}
         return described | {"syclobj": self._named} if name == operations.INTERFACE else None
 
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """Pageable memory if the device copies from it asynchronously, else host USM memory."""
+        """Pageable memory if the device copies from it asynchronously, otherwise host USM memory."""
         if self.takes_pageable:
             return super().stage(nbytes)
         memory: Any = self.allocate(nbytes, "host")  # has the buffer protocol
@@ -172,7 +169,7 @@ class SyclDevice(DriverDevice):
         )
 
     def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> BuiltProgram:
-        """As `DriverDevice.build`. Programs may have variables, but dpctl cannot find them."""
+        """Programs may have variables, but dpctl cannot find them."""
         declared = {}
         if isinstance(source, bytes):
             try:
@@ -185,8 +182,8 @@ class SyclDevice(DriverDevice):
         facts: dict[str, Any]
         built: BuiltProgram | None = None
         if beneath is not None:
-            # SYCL reports neither parameters nor required group sizes nor the log, and builds in this process, which
-            # Intel's compilers can end. So the same driver builds it first.
+            # SYCL reports neither parameters, required group sizes nor the log, and builds in this process, which
+            # Intel's compilers can end. So the driver beneath builds it first.
             try:
                 built = beneath.build(language, source, options)
             except errors.BuildError as error:
@@ -210,9 +207,7 @@ class SyclDevice(DriverDevice):
         return built.over(natives) if isinstance(built, IntelCpuProgram) else natives
 
     def _compiler(self) -> DriverDevice | None:
-        """The same device, opened by the driver that SYCL reaches it through. None where that is not found, and SPIR-V
-        says the parameters of kernels, too; for OpenCL C nothing else does.
-        """
+        """The device, opened by the driver beneath SYCL; None if that is missing and SPIR-V has the parameters."""
         over = self.native.backend.name
         if self._beneath is None and over in self._drivers:
             same = (self.info.description, self.info.driver_version)
@@ -230,9 +225,7 @@ class SyclDevice(DriverDevice):
     # -- errors
 
     def explain(self, status: int) -> tuple[str, int, str]:
-        """(call, code, name of the code) of a failed operation. Raises `NotSupportedError` if SYCL cannot do it, and
-        `OutOfMemoryError` if the host had no memory to hold a queue or a command.
-        """
+        """As `DriverDevice.explain`; raises for what SYCL cannot do, and without host memory for held commands."""
         what = status >> 32
         if what in operations.REFUSALS:
             raise operations.REFUSALS[what]()

@@ -1,7 +1,6 @@
-"""What the folder offers: SYCL's devices, and what they take over from dpctl.
+"""What the folder offers: SYCL's devices, and what they adopt from dpctl.
 
-dpctl's packages contain no driver for CPUs. If pip installed Intel's, the search makes it visible to the OpenCL loader
-that SYCL uses, as it does for pyopencl's.
+dpctl's packages have no CPU driver. If pip installed Intel's, the search shows it to SYCL's OpenCL loader.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from forebay.core import errors
 from forebay.core.driver import PROBE, AdoptedQueue, DeviceInfo, DriverDevice, DriverFolder, Found, first_line, numbered
 
 INSTALL = f"{errors.how_to_install('sycl')} for dpctl and a driver that runs on any x86-64 CPU"
-# The languages that SYCL compiles, for each backend that compiles any.
+# What SYCL compiles, for each backend that compiles anything.
 LANGUAGES = {"opencl": "OpenCL C or SPIR-V", "level_zero": "SPIR-V"}
 
 
 class Sycl(DriverFolder):
-    """See `DriverFolder`. The rest of the folder is imported late: `import forebay` looks for no device.
+    """See `DriverFolder`. The rest of the folder is imported late, because `import forebay` looks for no device.
 
-    It gets all drivers, by their filter words: SYCL drives devices of others, whose compilers say more than it does.
+    It gets all drivers, by filter word: SYCL drives devices of others, whose compilers report more.
     """
 
     adopts_queues = "a dpctl.SyclQueue"
@@ -31,8 +30,8 @@ class Sycl(DriverFolder):
         self.drivers = drivers
 
     def look(self) -> Found:
-        """See `DriverFolder`. The order is: GPUs of Level Zero, GPUs of OpenCL, Intel's CPU runtime, other CPUs,
-        accelerators. Within each group the order is dpctl's.
+        """In order: GPUs of Level Zero and of OpenCL, Intel's CPU runtime, other CPUs, accelerators; then dpctl's
+        order.
         """
         try:
             import dpctl
@@ -127,7 +126,7 @@ def describe(native: Any) -> DeviceInfo:
 
 
 def why_unusable(native: Any) -> tuple[str, str]:
-    """Return ("", "") for a device that can be used, otherwise the reason and some advice."""
+    """Return the reason why a device cannot be used, and advice; both are empty for a usable one."""
     backend = native.backend.name
     if backend not in LANGUAGES:
         return f"SYCL takes neither OpenCL C nor SPIR-V for {backend}", "use its own driver, if forebay has that"
@@ -140,7 +139,7 @@ def why_unusable(native: Any) -> tuple[str, str]:
     build = getattr(program, "create_kernel_bundle_from_source", None) or program.create_program_from_source
     try:
         queue = dpctl.SyclQueue(native, property="in_order")
-        if backend == "opencl":  # the probe is OpenCL C, and no other backend takes that
+        if backend == "opencl":  # no other backend takes the probe, which is OpenCL C
             build(queue, PROBE)
     except Exception as error:  # SYCL may raise anything
         return f"it cannot build a kernel: {first_line(str(error))}", f"update this driver, or {INSTALL}"
@@ -148,7 +147,7 @@ def why_unusable(native: Any) -> tuple[str, str]:
 
 
 def _preference(device: DeviceInfo) -> int:
-    """The sort key. Devices with the same key stay in dpctl's order."""
+    """The sort key. Equal devices stay in dpctl's order."""
     from forebay.spirv.intel_cpu.runtime import INTEL_CPU
 
     if device.kind == "gpu":

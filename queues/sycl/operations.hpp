@@ -1,13 +1,10 @@
-// SYCL's side of the table of operations: kernels with their arguments, events, queues and contexts behind the handles,
-// and then the operations.
-//
-// The functions are those of dpctl's C interface to SYCL, and none of them reports why it failed. A function that makes
+// SYCL's table of operations: first what is behind the handles (kernels with arguments, events, queues, contexts), then
+// the operations. The functions are dpctl's C interface to SYCL, and none of them reports why it failed. One that makes
 // something returns NULL; the others return as if nothing had happened.
 //
-// SYCL has no event that the host sets, and dpctl's C interface has no host task. So forebay holds queues itself:
-// commands behind a gate stay in a list, and opening the gate gives them to SYCL in order. A queue that waits for a
-// command in such a list is held until SYCL has that command. While no queue is held, a launch only reads one flag for
-// this.
+// SYCL has no event that the host sets, and dpctl's C interface has no host task. So forebay itself holds queues:
+// commands behind a gate stay in a list, and opening the gate submits them to SYCL in order. A queue that waits for a
+// command in such a list is held until SYCL has that. If no queue is held, this costs a launch one read of a flag.
 
 #pragma once
 
@@ -76,7 +73,7 @@ enum Code : int {};  // no error code
 
 FOREBAY_TABLE(FOREBAY_SYCL)
 
-// Forebay's own reasons for a failure, beyond the calls.
+// Forebay's own reasons for a failure, numbered after the calls.
 enum Reason { OUT_OF_MEMORY = N_CALLS, HOLDS_ADOPTED, WAITS_FOR_HELD, GATE_FAILED };
 
 inline Calls sycl;  // the `load` of operations.pyx fills it
@@ -85,19 +82,19 @@ enum { FAILED = -1 };   // the only error code there is
 enum { COMPLETE = 3 };  // DPCTLSyclEventStatusType
 enum { WORK_GROUP_MEMORY = 12, RAW_ARGUMENT = 13 };  // DPCTLKernelArgType
 
-// The status of a failure: the dpctl call that failed, or one of forebay's own reasons.
+// `what` is the dpctl call that failed, or a Reason.
 inline Status failed(int what) { return failure(what, FAILED); }
 
 struct Argument {
     std::vector<char> bytes;  // empty for pointers and local memory
-    size_t size = 0;          // of these, or of local memory
-    void *object = nullptr;   // dpctl's, for a structure or for local memory of this size
+    size_t size = 0;          // of `bytes`, or of local memory
+    void *object = nullptr;   // dpctl's, for a structure or local memory
 };
 
 struct SyclKernel {
     void *const kernel;
     const std::vector<int> types;
-    std::vector<void *> values;  // in the form that a submission takes
+    std::vector<void *> values;  // as a submission takes them
     std::vector<Argument> arguments;
 
     SyclKernel(void *kernel, std::vector<int> types)
@@ -115,7 +112,7 @@ struct SyclKernel {
         if (before && types[index] == RAW_ARGUMENT) sycl.RawKernelArg_Delete(before);
     }
 
-    // Set a by-value argument, or the size of local memory for a parameter of that type.
+    // Set a by-value argument, or the size of local memory.
     Status set(uint32_t index, size_t size, const void *value) {
         Argument &argument = arguments[index];
         void *made = nullptr;
@@ -127,7 +124,7 @@ struct SyclKernel {
             return status;
         }
         argument.size = size;
-        argument.bytes.resize(size);  // once: the size of a parameter never changes
+        argument.bytes.resize(size);  // only the first call changes it
         std::memcpy(argument.bytes.data(), value, size);
         if (types[index] != RAW_ARGUMENT) {
             values[index] = argument.bytes.data();
@@ -138,7 +135,7 @@ struct SyclKernel {
         return status;
     }
 
-    // A copy with its own arguments; changing the original's does not affect it. None if SYCL refuses.
+    // A copy with its own arguments. None if SYCL refuses.
     std::shared_ptr<SyclKernel> copy() const {
         auto copied = std::make_shared<SyclKernel>(sycl.Kernel_Copy(kernel), types);
         if (!copied->kernel) return nullptr;
@@ -153,28 +150,27 @@ struct SyclKernel {
 };
 
 enum EventState {
-    PENDING,     // SYCL does not have it yet, or it is a closed gate
-    SUBMITTED,   // SYCL's event tells whether it is done; without one it is done
-    ENDED_BADLY  // SYCL never got what it was for
+    PENDING,     // not submitted to SYCL yet, or a closed gate
+    SUBMITTED,   // SYCL's event has the state; without one it is done
+    ENDED_BADLY  // never submitted to SYCL
 };
 
 struct SyclQueue;
 
-// Shared with the markers that come after a failure, which may outlive the queue.
+// Shared with the markers after a failure, which may outlive the queue.
 typedef std::shared_ptr<std::atomic<bool>> Untold;
 
-// One lock guards the lists of all held queues, because opening one gate may free several queues. Take it while holding
-// the lock of a forebay queue, never the other way round. It stays locked while commands go to SYCL, to keep their
-// order.
+// Guards the lists of all held queues, because one gate may free several. Taken while holding the lock of a forebay
+// queue, never the other way round. It stays locked while commands go to SYCL, to keep their order.
 inline Lock held_lock;
-// On the heap, and never deleted: threads may wait for it when the process ends, or have been when it was forked.
+// On the heap, never deleted: threads may wait for it at exit, or have waited before a fork.
 inline std::condition_variable_any &handed_on = *new std::condition_variable_any();
 
 struct SyclEvent : Counted<SyclEvent> {
     std::atomic<int> state;
     void *event;     // SYCL's; NULL while pending, and always for gates and what was refused
-    Untold failure;  // of a marker: the queue's, if a command had failed before and no call had reported it
-    std::vector<SyclQueue *> waiters GUARDED_BY(held_lock);  // that this event holds
+    Untold failure;  // of a marker: the queue's, if an earlier command has failed unreported
+    std::vector<SyclQueue *> waiters GUARDED_BY(held_lock);  // held by this event
 
     SyclEvent(int state, void *event) : state(state), event(event) {}
     ~SyclEvent() {
@@ -183,14 +179,14 @@ struct SyclEvent : Counted<SyclEvent> {
 
     bool is(int wanted) const { return state.load(std::memory_order_acquire) == wanted; }
 
-    // Whether what the event is for was refused, or is behind a gate that failed, and no wait has told so. What came
-    // later is done when it is: memory that waits for a marker of its own goes back.
+    // Whether the event's command was refused, or is behind a gate that failed, and no wait has reported it. Later work
+    // is done when it is: memory that waits for a marker of its own is released.
     bool has_failed() const { return is(ENDED_BADLY) && (!failure || failure->load(std::memory_order_acquire)); }
 
-    // Whether a wait for the event has to report a failure, its own or an earlier one of its queue; once.
+    // Whether a wait has to report a failure of the event, or an earlier one of its queue; true once.
     bool tell_failure() { return failure ? failure->exchange(false) : is(ENDED_BADLY); }
 
-    // End the pending state; the queues that it held may go on.
+    // End the pending state; the queues that it held may continue.
     void settle(int as, void *made, std::vector<SyclQueue *> &free_again) REQUIRES(held_lock) {
         event = made;
         state.store(as, std::memory_order_release);
@@ -202,33 +198,33 @@ struct SyclEvent : Counted<SyclEvent> {
 struct SyclContext {  // of dpctl's objects, borrowed
     void *context;
     void *device;
-    void *queue;    // used to allocate memory, gets no commands
-    void *joining;  // runs out of order
+    void *queue;    // for allocations; gets no commands
+    void *joining;  // out of order
 };
 
-// Whether SYCL has everything in the wait list. If so, replaces the entries by SYCL's events; the list may get shorter.
+// If SYCL has all events of the wait list, replaces them by SYCL's events, which may be fewer, and returns true.
 inline bool read_waits(Waits &waits) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < waits.count; i++)
         if (static_cast<SyclEvent *>(waits.events[i])->is(PENDING)) return false;
-    for (uint32_t i = 0; i < waits.count; i++)  // NULL for what was refused: nothing is left to wait for
+    for (uint32_t i = 0; i < waits.count; i++)  // NULL for a refused one, which needs no wait
         if (void *event = static_cast<SyclEvent *>(waits.events[i])->event) waits.events[kept++] = event;
     waits.count = kept;
     return true;
 }
 
-// Ask SYCL. A command that failed on the device is not told from a query that did.
+// SYCL does not distinguish a failed command from a failed query.
 inline Answer status_of(void *event) {
     const int state = sycl.Event_GetCommandExecutionStatus(event);
     if (!state) return failed(CALL_Event_GetCommandExecutionStatus);  // dpctl returns this after an exception
     return state == COMPLETE ? DONE : NOT_YET;
 }
 
-// -- submissions: each makes an event, which the caller owns. The waits are SYCL's events
+// -- submissions: the caller owns the event; the waits are SYCL's events
 
 inline Status submit_kernel(
     void *queue, SyclKernel *kernel, const Geometry &geometry, Waits waits, void **event) {
-    // The last dimension of a SYCL range varies fastest, like the first of OpenCL and HIP.
+    // The last dimension of a SYCL range varies fastest, unlike OpenCL's and HIP's.
     size_t global_size[3], local_size[3];
     for (int i = 0, last = geometry.dimensions - 1; i <= last; i++) {
         global_size[last - i] = geometry.global_size[i];
@@ -245,7 +241,7 @@ inline Status submit_barrier(void *queue, Waits waits, void **event) {
 
 typedef std::array<unsigned char, 128> Pattern;
 
-// Fill with patterns longer than the 16 bytes that dpctl takes: write one element, then copy it by doubling.
+// Fill with patterns longer than dpctl's 16 bytes: write one element, then copy it by doubling.
 inline Status fill_by_doubling(
     void *queue, char *to, const Pattern &pattern, size_t pattern_size, size_t nbytes, void **event) {
     void *before = nullptr;
@@ -261,7 +257,7 @@ inline Status fill_by_doubling(
             status = sycl.Queue_Memcpy(event, queue, to + done, to, more);
         }
         if (before) {
-            if (status) sycl.Event_Wait(before);  // nothing reports the parts before, and the memory may be freed
+            if (status) sycl.Event_Wait(before);  // the earlier parts are not reported, and the memory may be freed
             sycl.Event_Delete(before);
         }
         before = *event;
@@ -288,11 +284,11 @@ inline Status submit_fill(void *queue, void *to, const Pattern &pattern, size_t 
     }
 }
 
-// -- queues: keep back commands that are submitted behind a gate, and give them to SYCL when the gate opens
+// -- queues: defer commands behind a gate, and submit them to SYCL when it opens
 
 enum DeferredKind {
     COMMAND,
-    MARKER,   // submitted behind a failure, too: a wait for it is a wait for what runs
+    MARKER,   // submitted after a failure, too: a wait for it is a wait for what runs
     ARRIVAL,  // wakes the host thread
     GATE
 };
@@ -301,7 +297,7 @@ struct Deferred {
     DeferredKind kind;
     std::function<Status(void *queue, Waits waits, void **event)> submit;  // none of a gate
     Refs<SyclEvent> waits;
-    Ref<SyclEvent> event;  // the event that the caller asked for. For a GATE, the gate itself
+    Ref<SyclEvent> event;  // the event for the caller; of a GATE the gate itself
 
     SyclEvent *holder() const {
         if (kind == GATE) return event->is(PENDING) ? event.get() : nullptr;
@@ -316,15 +312,15 @@ struct SyclQueue {
     const bool adopted;
     std::atomic<bool> held{false};  // set only under the lock of forebay's queue
     std::deque<std::unique_ptr<Deferred>> deferred GUARDED_BY(held_lock);
-    bool failing GUARDED_BY(held_lock) = false;  // the queue is behind a gate that failed
-    // Set when a command was not submitted after all, until the host was told.
+    bool failing GUARDED_BY(held_lock) = false;  // behind a gate that failed
+    // Set when a deferred command was not submitted, until that is reported.
     Untold failed = std::make_shared<std::atomic<bool>>(false);
 
     SyclQueue(void *queue, bool adopted) : queue(queue), adopted(adopted) {}
     ~SyclQueue() { sycl.Queue_Delete(queue); }
 
-    // Submit a command, at once if nothing holds it: by `submit`, which is kept otherwise. Then an error comes later,
-    // like one of the device.
+    // Submit a command by `submit`, or defer it if something holds it; then an error comes later, like one of the
+    // device.
     template <class F> Status give(DeferredKind kind, F submit, Waits waits, void **event) {
         Ref<SyclEvent> made;
         Status status = 0;
@@ -341,7 +337,7 @@ struct SyclQueue {
         return status;
     }
 
-    // Add the command to the list, and hand on at once what nothing holds.
+    // Append the command, and submit what nothing holds.
     template <class F> Status defer(DeferredKind kind, F submit, Waits waits, Ref<SyclEvent> event) {
         if (adopted) return forebay_sycl::failed(WAITS_FOR_HELD);
         std::unique_ptr<Deferred> kept(new Deferred{kind, std::move(submit), {}, std::move(event)});
@@ -349,11 +345,11 @@ struct SyclQueue {
         Guard guard(held_lock);
         held.store(true, std::memory_order_release);
         deferred.push_back(std::move(kept));
-        if (deferred.size() == 1) hand_on_all({this});  // otherwise the front already waits for something
+        if (deferred.size() == 1) hand_on_all({this});  // otherwise the front already waits
         return 0;
     }
 
-    // Hand on for all these queues, and for those that become free meanwhile.
+    // Submit for these queues, and for those that become free meanwhile.
     static void hand_on_all(std::vector<SyclQueue *> free_again) REQUIRES(held_lock) {
         while (!free_again.empty()) take_last(free_again)->hand_on(free_again);
         handed_on.notify_all();
@@ -364,7 +360,7 @@ struct SyclQueue {
         if (kind == MARKER && failed->load(std::memory_order_acquire)) event->failure = failed;
     }
 
-    // Hand on the list, up to the first command that is still held.
+    // Submit the list up to the first command that is still held.
     void hand_on(std::vector<SyclQueue *> &free_again) REQUIRES(held_lock) {
         for (; !deferred.empty(); deferred.pop_front()) {
             if (SyclEvent *holder = deferred.front()->holder()) return holder->waiters.push_back(this);
@@ -454,8 +450,8 @@ inline Status marker(void *queue, Waits waits, int, void **event) {
 
 inline Status barrier(void *queue, Waits waits) { return marker(queue, waits, 0, nullptr); }
 
-// Order the queue after the waits, and call `wake` when it gets there. SYCL must have all the waits already. It has no
-// callbacks, so a thread waits, which never needs the GIL.
+// Order the queue after the waits, which SYCL must have, and call `wake` when it gets there. SYCL has no callbacks, so
+// a thread waits, which never needs the GIL.
 inline Status arrive(void *queue, Waits waits, HostCallback wake, void *data) {
     void *made = nullptr;
     if (!wake && !waits.count) return 0;
@@ -463,7 +459,7 @@ inline Status arrive(void *queue, Waits waits, HostCallback wake, void *data) {
     if (status) return status;
     if (wake) {
         auto wait_and_wake = [=] {
-            while (status_of(made) == NOT_YET) sycl.Event_Wait(made);  // returns too early when it has thrown
+            while (status_of(made) == NOT_YET) sycl.Event_Wait(made);  // returns early after an exception
             sycl.Event_Delete(made);
             wake(data);
         };
@@ -478,8 +474,8 @@ inline Status arrive(void *queue, Waits waits, HostCallback wake, void *data) {
     return status;
 }
 
-// Keep later commands in the list until the gate is opened. Do not read through `gate` once `wake` may have been
-// called: the woken thread may open the gate and be gone.
+// Defer later commands until the gate is opened. Do not use `gate` once `wake` may have been called: the woken thread
+// may open and destroy it.
 inline Status hold(void *queue, void *, Waits waits, HostCallback wake, void *data, void **gate) {
     SyclQueue *held = static_cast<SyclQueue *>(queue);
     Status status = 0;
@@ -490,7 +486,7 @@ inline Status hold(void *queue, void *, Waits waits, HostCallback wake, void *da
         status = arrive(held->queue, waits, wake, data);
     } else if (wake) {
         auto submit = [=](void *queue, Waits waits, void **) {
-            if (arrive(queue, waits, wake, data)) wake(data);  // waking too early is better than never
+            if (arrive(queue, waits, wake, data)) wake(data);  // early is better than never
             return Status(0);
         };
         status = held->defer(ARRIVAL, submit, waits, nullptr);
@@ -515,14 +511,14 @@ inline Status open_gate(void *gate, int failed) {
     return 0;
 }
 
-// Wait, and ask whether it is over: dpctl returns from a wait that has thrown as from any other.
+// Wait, then query the state: after an exception dpctl returns normally.
 inline Status await_event(void *event) {
     sycl.Event_Wait(event);
     return status_of(event) == DONE ? 0 : failed(CALL_Event_Wait);
 }
 
-// Join several events by a barrier on the context's out-of-order queue, and wait only for the barrier. What failed
-// before they went to SYCL is reported when the rest is done.
+// Join several events by a barrier on the context's out-of-order queue, and wait for that. Failures from before the
+// submission to SYCL are reported when the rest is done.
 inline Status wait_events(void *context, Waits events, Interrupted) {
     std::vector<void *> given(events.events, events.events + events.count);
     Waits waits = {events.count, given.data()};
@@ -570,7 +566,7 @@ inline Status elapsed(void *first, void *second, double *nanoseconds) {
     return end ? 0 : failed(CALL_Event_GetProfilingInfoEnd);
 }
 
-// SYCL can wait for events of other contexts, so the event is its own bridge.
+// SYCL can wait for events of other contexts.
 inline Status bridge(void *, void *event, void **bridged) {
     *bridged = retain(static_cast<SyclEvent *>(event));
     return 0;

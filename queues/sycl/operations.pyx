@@ -1,7 +1,6 @@
-"""SYCL's contexts, programs and memory as Python objects, and the handles of queues, kernels and events.
-
-The operations of the table (`forebay.core.driver`) are in operations.hpp. The functions are found at run time in the
-library that dpctl loads. With DPCTL_VERBOSITY=error in the environment dpctl prints the reason of a failure on stderr.
+"""SYCL's contexts, programs and memory as Python objects, and handles of queues, kernels and events. operations.hpp has
+the table of operations (`forebay.core.driver`). Its functions are looked up at run time in dpctl's library. With
+DPCTL_VERBOSITY=error in the environment dpctl prints the reason of a failure on stderr.
 """
 
 import ctypes
@@ -52,7 +51,7 @@ cdef extern from "queues/sycl/operations.hpp" namespace "forebay_sycl" nogil:
     Calls sycl
     Driver table
 
-    # The header says what each is. They are deleted by their owners, events with the last reference.
+    # The header says what each is. Their owners delete them; events go with the last reference.
     cdef cppclass SyclKernel:
         SyclKernel(void* kernel, vector[int] types) noexcept
 
@@ -74,14 +73,14 @@ GATE_FAILED = "a command was refused, or was behind a gate that failed"
 
 
 def error_name(code: int) -> str:
-    """The same name for all codes: dpctl's C interface has no error codes."""
+    """All codes have one name, because dpctl's C interface has no error codes."""
     return GATE_FAILED
 
 
 FUNCTIONS: FunctionTable = FunctionTable(
     <uintptr_t> &sycl, tuple([(b"DPCTL" + call_names[i]).decode() for i in range(N_CALLS)]), error_name)
 
-# What is raised for forebay's own reasons, but for a gate that failed
+# Errors for forebay's own reasons, except a gate that failed
 REFUSALS: dict[int, partial[Error]] = {
     OUT_OF_MEMORY: partial(
         OutOfMemoryError, "the host has no memory to hold a queue at a gate, or a command behind it"),
@@ -97,9 +96,7 @@ LIBRARY = "libDPCTLSyclInterface.so"
 
 
 def load() -> None:
-    """Fill the table from the library that dpctl is linked to. One call is enough. Raises `ImportError` if dpctl is
-    missing, cannot be loaded, or is too old to have one of the functions.
-    """
+    """Fill the table from dpctl's library, once. Raises `ImportError` if dpctl is missing or lacks a function."""
     import dpctl
 
     path = Path(dpctl.__file__).with_name(LIBRARY)
@@ -118,7 +115,7 @@ ARGUMENT_TYPES |= {"L": WORK_GROUP_MEMORY, "V": RAW_ARGUMENT}
 
 @cython.no_gc_clear
 cdef class ContextHandle:
-    """A context, a device of it and two queues: objects of dpctl, which it keeps."""
+    """A context, its device and two queues: dpctl's objects, which it keeps."""
 
     cdef SyclContext native
     cdef tuple kept
@@ -136,14 +133,12 @@ cdef class ContextHandle:
 
     @property
     def address(self) -> int:
-        """The context handle for the table of operations."""
+        """The context handle of the table."""
         return <uintptr_t> &self.native
 
 
 @cython.no_gc_clear
 cdef class Bundle:
-    """A built program."""
-
     cdef void* native
     cdef ContextHandle context
 
@@ -194,7 +189,7 @@ cdef class BundledKernel:
         return sycl.Kernel_GetWorkGroupSize(self.native)
 
     def create(self, codes: Iterable[str]) -> int:
-        """The handle of a new kernel with its own arguments. `codes` gives their types, as in `Parameter`."""
+        """Return the handle of a kernel with its own arguments, of the types in `codes`, as in `Parameter`."""
         cdef vector[int] types
         cdef void* copied
         for code in codes:
@@ -206,7 +201,7 @@ cdef class BundledKernel:
 
 
 def adopt_event(uintptr_t address) -> int:
-    """A driver event, from the address in a dpctl.SyclEvent. It holds its own reference."""
+    """Return the handle of the event in a dpctl.SyclEvent, with a reference of its own."""
     cdef void* copied = sycl.Event_Copy(<void*> address)
     if copied == NULL:
         raise Error("SYCL did not copy an event")
@@ -214,14 +209,14 @@ def adopt_event(uintptr_t address) -> int:
 
 
 def create_queue(uintptr_t address, adopted: bool) -> int:
-    """The handle of a queue, from its address in a dpctl.SyclQueue. The handle holds its own reference."""
+    """Return the handle of the queue in a dpctl.SyclQueue, with a reference of its own."""
     cdef void* copied = sycl.Queue_Copy(<void*> address)
     if copied == NULL:
         raise Error("SYCL did not copy a queue")
     return <uintptr_t> new SyclQueue(copied, adopted)
 
 
-# -- memory of its own, and memory of dpctl and dpnp that a device takes over
+# -- forebay's memory, and memory of dpctl and dpnp
 
 
 INTERFACE = "__sycl_usm_array_interface__"
@@ -229,7 +224,7 @@ INTERFACE = "__sycl_usm_array_interface__"
 
 @cython.no_gc_clear  # freeing needs the context
 cdef class OwnMemory(NativeMemory):
-    """One allocation, freed with this object. Drop the last reference only when the device is done with the memory."""
+    """One allocation, freed with this object. Drop the last reference only when the device is done with it."""
 
     cdef ContextHandle context
 
@@ -256,7 +251,7 @@ cdef class OwnMemory(NativeMemory):
 
 
 def adopt_memory(thing: object, ContextHandle context, name: str) -> Adopted | None:
-    """As `DriverDevice.adopt_memory`, for the device of this name."""
+    """As `DriverDevice.adopt_memory`; `name` is the device's."""
     from dpctl import memory
 
     cdef uintptr_t place
@@ -273,7 +268,7 @@ def adopt_memory(thing: object, ContextHandle context, name: str) -> Adopted | N
         raise ArgumentTypeError(
             f"as_buffer: the {INTERFACE} of this {type(thing).__name__} is not one ({error})"
         ) from None
-    # dpctl's own memory objects claim to be read-only although they can be written (0.21, 0.22).
+    # dpctl's own memory objects claim to be read-only, but can be written (0.21, 0.22).
     if read_only and not isinstance(
         thing, (memory.MemoryUSMDevice, memory.MemoryUSMHost, memory.MemoryUSMShared)
     ):
