@@ -1,7 +1,6 @@
 // The C++ half of the contract with a driver: the table of operations and its types. driver.py is the other half. Then
 // what drivers share: tables of functions looked up at run time, counted and idle objects, and arrivals at gates. No
-// operation needs the GIL, and each may be called with a queue's lock held. Handles are opaque outside a driver's
-// folder.
+// operation needs the GIL, and each may be called with a queue's lock held. Only the driver looks behind handles.
 
 #pragma once
 
@@ -104,7 +103,7 @@ enum MarkerUse {
 struct Driver {
     // -- properties
     bool gates_forbid_releases = false;  // while a gate is closed, nothing but events may be released
-    bool copies_have_events = false;     // an event is free; for a blocking wait only, since nothing is flushed (OpenCL)
+    bool copies_have_events = false;     // free; for a blocking wait only, since nothing is flushed (OpenCL)
     bool scopes_matter = false;          // the host must not wait for a marker for the device alone
     bool waits_read_queues = false;      // a wait reads memory of the signalling queue, which must outlive it
     bool changes_spare_running = false;  // a change of a recording does not affect replays submitted before (CUDA)

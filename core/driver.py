@@ -331,7 +331,7 @@ class DriverDevice(ABC):
 
     @abstractmethod
     def create_queue(self, priority: int, timing: bool) -> tuple[object, int]:
-        """Make an in-order queue: (driver's object for the user, table's handle). Raises `DriverError`."""
+        """Make an in-order queue, timed or not: (the user's object, the table's handle). Raises `DriverError`."""
 
     @abstractmethod
     def allocate(self, nbytes: int, usm_type: str) -> DriverMemory:
@@ -490,7 +490,7 @@ class DriverDevice(ABC):
         """
 
     def moves(self) -> BuiltProgram | None:
-        """Return the kernels of `forebay.queues.memory.shapes` if a late build would wait for outstanding work."""
+        """Return `forebay.queues.memory.shapes`' kernels by name, if a late build would wait for pending work."""
         return None
 
     # -- errors

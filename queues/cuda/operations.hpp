@@ -8,7 +8,8 @@
 //   gates included; all but the last block launches of other threads meanwhile. So memory comes from pools, and
 //   cuMemFreeAsync frees it without blocking. A module is loaded while no gate is closed (`WithoutGates`); the next
 //   load unloads it.
-// - cuGraphInstantiate once waited for a closed gate (three concurrent launches), and so did destroying an executable.
+// - cuGraphInstantiate waited for a closed gate, for a graph of three concurrent launches; most graphs did not.
+//   Destroying an executable waited, too.
 // - A hardware channel takes 1,020 commands, and many streams share one.
 
 #pragma once
@@ -38,7 +39,7 @@ enum : uint32_t {
     OUT_OF_MEMORY = 2, NOT_READY = 600, ALREADY_ENABLED = 704,  // error codes
     EQUAL = 1,  // CU_STREAM_WAIT_VALUE_EQ
     LARGEST_PATTERN = 128, FILL_BLOCK = 256, FILL_GROUPS = 1024,
-    SPIN = 10000,  // microseconds: a longer wait sleeps between two queries, at most a hundredth longer
+    SPIN = 10000,  // microseconds: a longer wait sleeps between queries, which adds at most 1 %
     ASKS_EVERY = 50000,  // microseconds between calls of `interrupted`
     JOINED_FROM = 4,     // events
     NON_BLOCKING = 1,  // of a stream: forebay orders the null queue itself
@@ -90,7 +91,7 @@ inline void store(uint32_t *word, uint32_t value) {
 }
 
 // While one has begun, no gate is closed: for driver calls that would wait for all gates, and block other threads'
-// launches. A new gate blocks as long, which is as long as kernels run.
+// launches. Making a gate blocks until it ends, which may take as long as kernels run.
 class WithoutGates {
     static inline Lock lock;
     static inline std::atomic<uint32_t> closed;  // gates of all devices of the process
@@ -163,7 +164,8 @@ struct CuEvent : Counted<CuEvent> {
     static void destroy(CuEvent *event);  // idle, but the stream of a gate may not have read the word yet
 };
 
-// The primary context of one GPU. It lives as long as the process, as with CUDA's runtime: making one takes 0.5 s.
+// The primary context of one GPU. It lives as long as the process, as with CUDA's runtime: making one takes half a
+// second, and other packages use it.
 struct CuContext {
     void *handle = nullptr;
     const int32_t device;
@@ -435,8 +437,9 @@ struct CuContext {
         }
     }
 
-    // -- small host memory: pinned, and never returned to the driver, whose cuMemFreeHost waits for the whole device. A
-    // 4-byte copy from memory of the pool, which can be returned, takes 1.6 µs more; from 64 KiB on they are equal.
+    // -- small host memory, up to LARGEST_BLOCK: pinned, and never returned to the driver, whose cuMemFreeHost waits
+    // for the whole device. A 4-byte copy from memory of the pool, which can be returned, takes 1.6 µs more; from 64
+    // KiB on they are equal.
 
     Status take_block(size_t nbytes, uint64_t &address) {
         const int at = class_of(nbytes);

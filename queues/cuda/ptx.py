@@ -155,7 +155,7 @@ def _bytes_of(type: str) -> int:
 
 # -- accesses: what kernels do with the memory that their parameters point to, as far as their instructions show
 #
-# PTX ISA, "Instruction Set". A register counts as an address if any instruction computes it from the parameter.
+# PTX ISA, "Instruction Set". A register is an address if any instruction, in any order, computes it from a parameter.
 
 INSTRUCTION = re.compile(r"(?:@!?[%\w$]+\s+)?([a-z]\w*(?:[.:]+\w+)*)\s*(.*)", re.DOTALL)
 REGISTER = re.compile(r"%[A-Za-z_$][\w$]*")

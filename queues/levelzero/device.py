@@ -21,7 +21,8 @@ from forebay.queues.memory.transfers import StagingPool
 from forebay.spirv import declarations
 from forebay.spirv.access import accesses_of
 
-# Below this an append surely does not block. Null hardware never blocks; a real ring holds more (it was not measured).
+# With fewer commands in flight an append surely does not block. Null hardware never blocks. A real device's ring holds
+# more; how much more was not measured.
 KEEPS_GIL_BELOW = 512
 # Intel's driver reads the second variable only with the first. These receivers put commands into a file, or nowhere.
 READS_KEYS, RECEIVER, NO_HARDWARE = "NEOReadDebugKeys", "SetCommandStreamReceiver", ("1", "5")
@@ -49,7 +50,7 @@ class ZeNative:
     # pattern (2**64 - 1: no limit).
     groups: tuple[tuple[int, int, int], ...]
     priorities: tuple[int, int] | None  # the lowest and the highest; lower is more urgent. None if unknown
-    # Of events: "create" by zeEventCounterBasedCreate, "pool" from an event pool with an extended descriptor.
+    # "create": zeEventCounterBasedCreate makes counter-based events; "pool": an event pool with an extended descriptor.
     counter_based: str
 
 

@@ -80,7 +80,7 @@ cdef enum:
 
 cdef Calls* ze = <Calls*> <uintptr_t> FUNCTIONS.address
 
-# Of the driver, not of the loader.
+# These functions are the driver's, not the loader's.
 ctypedef ze_result_t (*GetPriorityLevels)(void* device, int32_t* lowest, int32_t* highest) noexcept nogil
 ctypedef ze_result_t (*GetDriverVersionString)(void* driver, char* text, size_t* size) noexcept nogil
 

@@ -52,7 +52,7 @@ def open_again(info: DeviceInfo) -> DriverDevice | None:
 
 
 def build(device: Any, code: bytes, options: tuple[str, ...]) -> bytes:
-    """Return the native binary of SPIR-V. Raises `BuildError`, or ends this process after a crash of the compiler."""
+    """Return the native binary of SPIR-V. Raises `BuildError`, but ends this process after an internal error."""
     from forebay.queues.levelzero.programs import translated
 
     try:

@@ -530,7 +530,8 @@ inline Answer event_status(void *event) {
     return uint32_t(status) == DEVICE_LOST ? -Answer(DEVICE_LOST) : status;  // all commands are lost
 }
 
-// On an event, not on the list: nothing may be appended during a list's host synchronize, and no lock may be held.
+// Wait for an event, not for the list: nothing may be appended during a list's host synchronize, and forebay holds no
+// lock while the host waits.
 inline Status wait_for_event(ZeEvent *event, Interrupted interrupted) {
     while (true) {
         Status status = ze.EventHostSynchronize(event->handle, interrupted ? WAIT_SLICE : UINT64_MAX);

@@ -268,7 +268,7 @@ inline void drop_user_event(void **event) {
     cl.ReleaseEvent(std::exchange(*event, nullptr));
 }
 
-// On a driver thread, whose callback must not wait, not even for the GIL: it only wakes.
+// Runs on a driver thread, where it must not wait, not even for the GIL: it only wakes.
 inline void on_arrival(void *, cl_int, void *arrival) { Arrival::arrive(arrival); }
 
 inline Status hold(void *queue, void *context, Waits waits, HostCallback wake, void *data, void **gate) {

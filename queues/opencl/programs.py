@@ -137,10 +137,8 @@ class Builder(Compiler):
         )
 
     def _built_apart(self, source: bytes, cache: BinaryCache, key: str) -> BuiltProgram | None:
-        """Build in another process, which this compiler may end; then again without vectors, Intel's most frequent
-        cause.
-
-        None if there can be no such process, or if the driver refuses the binary.
+        """Build in another process, because this compiler can end its own; if it does, once more without vectors, where
+        Intel's fails most. None if there can be no such process, or if the driver refuses the binary.
         """
         vectors = True
         try:

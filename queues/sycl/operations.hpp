@@ -224,7 +224,7 @@ inline Answer status_of(void *event) {
 
 inline Status submit_kernel(
     void *queue, SyclKernel *kernel, const Geometry &geometry, Waits waits, void **event) {
-    // The last dimension of a SYCL range varies fastest, unlike OpenCL's and HIP's.
+    // In SYCL the last dimension varies fastest, in OpenCL and HIP the first.
     size_t global_size[3], local_size[3];
     for (int i = 0, last = geometry.dimensions - 1; i <= last; i++) {
         global_size[last - i] = geometry.global_size[i];
