@@ -113,8 +113,8 @@ class Cuda(DriverFolder):
 def _stream_of(thing: Any) -> int | None:
     """Return the driver's handle of a CUDA stream; None for other objects.
 
-    It knows ``__cuda_stream__`` (cuda.core, CuPy 14 and newer), and attributes of PyTorch's, CuPy's and numba's
-    streams.
+    It knows ``__cuda_stream__`` (cuda.core, CuPy 14 and newer), ``cuda_stream`` (PyTorch), and ``ptr`` and ``handle``
+    of the streams of CuPy and numba.
     """
     protocol = getattr(type(thing), "__cuda_stream__", None)
     if protocol is not None:
@@ -225,7 +225,7 @@ def describe(library: CDLL, ordinal: int, chosen: bool) -> DeviceInfo:
 
 
 def connections(library: CDLL, device: int, chosen: bool) -> int:
-    """Return the number of hardware connections, which all streams share. Warns if another package has set few."""
+    """Return the number of hardware connections for all streams. Warns if another package started CUDA with few."""
     if chosen:
         value = os.environ.get(CONNECTIONS, "")
         return min(max(int(value), 1), MOST_CONNECTIONS) if value.isdecimal() else DRIVERS_CONNECTIONS

@@ -123,8 +123,8 @@ class Nvrtc:
 def find_nvrtc(most: int) -> Nvrtc:
     """Return the newest NVRTC of a major version up to `most`, the driver's. Raises `NotInstalledError`.
 
-    The order is wheels (``nvidia-cuda-nvrtc``), a toolkit (``CUDA_HOME``, ``CUDA_PATH``, ``/usr/local/cuda``), the
-    loader.
+    Wheels come first (``nvidia-cuda-nvrtc``), then a toolkit (``CUDA_HOME``, ``CUDA_PATH``, ``/usr/local/cuda``), then
+    what the system's loader finds.
     """
     return _find(most, os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", ""))
 

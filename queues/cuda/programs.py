@@ -34,7 +34,8 @@ LANGUAGES = (Language.CUBIN, Language.PTX, Language.OPENCL_C)
 DYNAMIC = Declared("dynamic_shared", "uint4*", "local", 0)  # as in the SPIR-V of HIP C++
 DYNAMIC_ALIGNMENT = 16
 
-# PTX types in OpenCL C's words. Compilers write u32 for int and unsigned int; negative numbers are the more frequent.
+# PTX types in OpenCL C's words. Compilers write u32 for int and unsigned int, and negative numbers are passed more
+# often than large ones. The type behind b32 is unknown.
 WORDS = {
     "s8": "char", "u8": "char", "s16": "short", "u16": "short", "s32": "int", "u32": "int", "s64": "long",
     "u64": "long", "f16": "half", "f32": "float", "f64": "double",

@@ -44,11 +44,10 @@ _lock = threading.Lock()  # ocloc does not promise that simultaneous calls work
 
 
 def compile_source(source: str, info: DeviceInfo, options: Sequence[str] = ()) -> bytes:
-    """Compile OpenCL C for a device to SPIR-V, with names and types of parameters as in the source. Warnings are
-    dropped.
+    """Compile OpenCL C for a device to SPIR-V, with names and types of parameters as in the source.
 
-    Blocks without the GIL; calls from several threads take turns. Raises `BuildError` with the log, and
-    `NotSupportedError`, saying what to install, if the compiler is missing or does not know the device.
+    Blocks without the GIL; calls from several threads take turns. Warnings are dropped. Raises `BuildError` with the
+    log, and `NotSupportedError`, saying what to install, if the compiler is missing or does not know the device.
     """
     native = info.native
     # An older compiler may still know one of the two.

@@ -113,7 +113,9 @@ class OpenCLDevice(DriverDevice):
     # -- memory
 
     def allocate(self, nbytes: int, usm_type: str = "device") -> ClMemory:
-        """Raises `NotSupportedError` for host memory, and for shared memory without fine-grained SVM."""
+        """Zero bytes get one, because no driver allocates zero bytes. Raises `NotSupportedError` for host memory, which
+        OpenCL does not have, and for shared memory without fine-grained SVM.
+        """
         if usm_type != "device" and not (usm_type == "shared" and self.has_shared):
             raise errors.NotSupportedError(
                 f"{usm_type} memory: {self.info.name} has none; forebay.host_empty() is memory of the host that it "

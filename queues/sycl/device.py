@@ -82,7 +82,7 @@ class SyclDevice(DriverDevice):
         self.info = info
         self.native: Any = info.native
         self.serial: int = next(_serials)
-        # For allocations, and named to users of the memory; gets no commands.
+        # forebay allocates through this queue and names it to users of the memory, but submits nothing to it.
         self._named = queue or dpctl.SyclQueue(self.native, property="in_order")
         self.context: Any = self._named.sycl_context
         joining = dpctl.SyclQueue(self.context, self.native)

@@ -30,9 +30,7 @@ class Sycl(DriverFolder):
         self.drivers = drivers
 
     def look(self) -> Found:
-        """In order: GPUs of Level Zero and of OpenCL, Intel's CPU runtime, other CPUs, accelerators; then dpctl's
-        order.
-        """
+        """Order: Level Zero GPUs, OpenCL GPUs, Intel's CPU runtime, other CPUs, accelerators; then dpctl's order."""
         try:
             import dpctl
         except (ImportError, OSError) as error:

@@ -152,7 +152,7 @@ struct SyclKernel {
 enum EventState {
     PENDING,     // not submitted to SYCL yet, or a closed gate
     SUBMITTED,   // SYCL's event has the state; without one it is done
-    ENDED_BADLY  // never submitted to SYCL
+    ENDED_BADLY  // SYCL never got the work that it is for
 };
 
 struct SyclQueue;
