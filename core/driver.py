@@ -158,7 +158,7 @@ class FunctionTable:
     """The functions of a driver's library: the address of the table of `driver.hpp`, and their names by number.
 
     ``name_of(code)`` names an error code, also one from an event's status. The codes in `out_of_memory` mean that
-    memory ran out, those in `lost` that the device is lost.
+    memory ran out, those in `lost`, which have no sign, that the device is lost.
     """
 
     def __init__(

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 # A hardware channel takes 1,020 commands, and a process has as many channels as connections (measured on an H100). A
 # quarter is divided among a channel's streams, each with its own limit. A third is the shared quota, which may all be
-# used in one channel. The rest is for other packages' streams, and covers host functions: 27 fit where graphs are
-# launched, but each counts as 23 commands.
+# used in one channel. The rest is for other packages' streams. It also keeps host functions, which count as 23 commands
+# each where graphs are launched, below the 27 that fit there.
 ROOM = 1020
 INTERFACE = "__cuda_array_interface__"
 ON_CUDA = 2  # DLPack's kDLCUDA
