@@ -81,45 +81,47 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 USM_TYPES = ("device", "shared", "host")
-KEPT_FOR_LAUNCHES = 64 << 20  # bytes of memory for arrays and results that a synchronize does not give back
+KEPT_FOR_LAUNCHES = 64 << 20  # bytes: what a synchronize leaves in the pool of `_launch_memory`
 
 
 @cython.no_gc_clear
 cdef class Device:
     """A device. It owns the queues, buffers, programs and events made for it.
 
-    Devices of one name are one device, as in HIP: they share the driver's context and the null queue, and what belongs
-    to one can be used with the other. Each has its own settings, counters, memory pool, per-thread queues and errors of
-    host functions, and closes its own queues and buffers. What they share goes with the last.
+    Devices of one name are one device, as in HIP. They share the driver's context and the null queue, and each can use
+    what belongs to the other. Each has its own settings, counters, memory pool, per-thread queues and host-function
+    errors, and closes its own queues and buffers. Closing the last one frees what they share.
+
+    Closing a device, also by ``with``, first finishes its queues and the null queue. Objects made for it keep it alive.
+    Without such objects a closed device is freed at once, an open one when the garbage collector finds it.
 
     Parameters
     ----------
     filter : str, optional
-        dpctl's filter words, any part of ``backend:type:index``: ``"opencl:cpu"``, ``"gpu:1"``, ``"cpu"``. Without a
-        filter, the environment variable FOREBAY_DEVICE decides, else the preferred usable device is taken.
+        dpctl's filter string, any part of ``backend:type:index``: ``"opencl:cpu"``, ``"gpu:1"``, ``"cpu"``. By default
+        the environment variable FOREBAY_DEVICE decides, else the preferred usable device is taken.
     timing : bool, optional
-        Whether its queues can take timed records, if they are made without saying so. The default is the driver's: on
-        where that costs nothing (Level Zero), and off where each command costs more for it (OpenCL: 5 to 9 % of the
-        driver's call; SYCL). The null queue always takes them, because it is shared.
+        The default `timing` of its queues: whether they take timed records. By default it is on where that is free
+        (Level Zero), and off where each command costs more for it (OpenCL: 5 to 9 % of the driver's call; SYCL). The
+        null queue always takes timed records, because it is shared.
     debug : bool
-        Whether each launch waits for the kernel, so that faults of order cannot show (`check` finds those; a warning
-        in `logging` says so), and raises `OutOfBoundsError` when the kernel wrote behind the memory
-        of a Buffer that was made by `empty`, `zeros` or `array` of this Device, or behind its scratch
-        (`ScratchOverflowError`). A launch of a graph looks at scratch only, a bound launch at nothing. What a kernel
-        reads, and what it writes within the memory of the Buffer that a view is part of, is not found.
+        Whether each launch waits for the kernel and raises `OutOfBoundsError` if the kernel wrote past the end of a
+        Buffer's memory made by `empty`, `zeros` or `array` of this Device, or `ScratchOverflowError` past the end of
+        its scratch. Graph launches check scratch only, bound launches nothing. Out-of-bounds reads are not found, nor
+        writes outside a view but within its Buffer's memory. The waits hide ordering errors (`logging` warns of this),
+        which `check` finds.
     private : bool
-        Whether it shares nothing with other Devices: a context and a null queue of its own, for tests.
-        `adopt_queue` does not find it.
+        Whether it has its own context and null queue and shares nothing, for tests. `adopt_queue` does not find it.
     check : str, optional
-        ``"races"``: whether two commands use the same memory, one of them writing, that nothing in the program orders.
-        Judged when they are submitted, by the program's order alone, and told in `races`. ``"races,error"`` raises
-        `RaceError` instead of submitting the second. Concerns all queues of its context, until the last Device that
-        asked for it is closed. Without it, the environment variable FOREBAY_CHECK decides; ``""`` checks nothing.
+        ``"races"`` reports in `races` two commands that use the same memory, one of them writing, if nothing in the
+        program orders them. They are judged at submission, by the program's order alone. ``"races,error"`` raises
+        `RaceError` instead of submitting the second. This applies to all queues of the context, until the last Device
+        that asked for it is closed. By default the environment variable FOREBAY_CHECK decides; ``""`` checks nothing.
 
     Attributes
     ----------
     info : DeviceInfo
-        What there was to know before it was opened: its names, its kind, its driver.
+        What is known without opening the device: its names, its kind, its driver.
     driver : DriverDevice
         What its driver can do with it.
     timing, debug, private : bool
@@ -133,17 +135,11 @@ cdef class Device:
     ------
     DeviceNotFoundError
         When no usable device matches. The message lists the devices.
-
-    Notes
-    -----
-    Closing a device, also by ``with``, first finishes the work of its queues and of the null queue. Objects made for it
-    keep it alive. A closed device without such objects is gone at once; one that was never closed goes when the garbage
-    collector finds it.
     """
 
     cdef DeviceState* state  # the context's
-    cdef uint64_t number  # no other Device of this process has it
-    cdef object earlier  # Stats: what was counted before it was made, of what it shares
+    cdef uint64_t number  # unique in this process
+    cdef object earlier  # Stats: counts of shared objects from before it was made
     cdef readonly Context _context
     cdef readonly OpenAllocations _open_allocations
     cdef readonly object info
@@ -153,15 +149,15 @@ cdef class Device:
     cdef readonly bint private
     cdef readonly str check
     cdef readonly bint closed
-    cdef readonly MemoryPool pool  # for `Queue.alloc`
+    cdef readonly MemoryPool pool
     cdef readonly MemoryPool _launch_memory  # for arrays given to launches, for results and for scratch
     cdef object _null_queue
     cdef readonly object _thread_queues
     cdef readonly HostErrors _host_errors
     cdef object _reducing
-    cdef tuple _told  # the races that there were when it was closed
+    cdef tuple _told  # the races known when it was closed
     cdef object _moving
-    cdef object _built  # what was compiled here for something that belongs to no device, by a weak reference to that
+    cdef object _built  # see `keep_built`
     cdef object _allocations
     cdef readonly object _peers  # the drivers of other devices whose memory its commands may use
     cdef object __weakref__
@@ -194,15 +190,13 @@ cdef class Device:
     def adopt(thing: object) -> Device:
         """Return a Device over a context of another package, to which its queues and memory then belong.
 
+        Blocks while devices are discovered, if nothing has done so before.
+
         Parameters
         ----------
         thing : pyopencl.Context or pyopencl.Device
-            A context of one device: the result is the same Device each time, until it is closed, and is in that
-            context. Or a device: then it is ``Device(name)`` of that device, in forebay's own context.
-
-        Notes
-        -----
-        Blocks while the machine is examined, if nothing has done so before.
+            For a context of one device, a Device in that context, the same each time until it is closed. For a device,
+            its ``Device(name)`` in forebay's own context.
 
         Raises
         ------
@@ -220,15 +214,14 @@ cdef class Device:
         """Adopt an in-order queue of another package. Its commands and those of forebay on it run in submission order.
 
         Its device is the Device of its context, which is made if there is none. The queue always counts as having new
-        work, so each wait for it takes its own marker, and it is never `empty`. Work that the other package submits
-        waits only for those commands of forebay that were submitted to this queue. Host functions need a queue of
-        forebay's own where the package is dpctl. Does not block, but as `adopt` does.
+        work: it is never `empty`, and each wait for it takes its own marker. Work that the other package submits waits
+        only for those commands of forebay that were submitted to this queue. Host functions need a queue of forebay's
+        own if the package is dpctl. Blocks only as `adopt` does.
 
         Parameters
         ----------
         queue : pyopencl.CommandQueue or dpctl.SyclQueue
-            In order, which is pyopencl's default, and ``property="in_order"`` with dpctl. Closing the Queue does not
-            change it.
+            An in-order queue: pyopencl's default, ``property="in_order"`` with dpctl. Closing the Queue leaves it open.
         blocking : bool
             Whether it is ordered against its device's null queue.
 
@@ -256,19 +249,19 @@ cdef class Device:
 
     @staticmethod
     def _of(driver: DriverDevice) -> Device:
-        """Make a Device of a `DriverDevice` that `selection.open_driver` did not open. It shares nothing."""
+        """Make a Device that shares nothing, over a `DriverDevice` that `selection.open_driver` did not open."""
         cdef Device device = Device.__new__(Device)
         open_device(device, lambda: new_context(driver), None, None)
         return device
 
     def __del__(self) -> None:
-        # No code can use the Device any more. Nothing here may block, and outstanding work goes on.
+        # Nothing here may block. Outstanding work goes on.
         if self.state != NULL and not self.closed and not is_forked():
             self._disband()
 
     def __dealloc__(self):
         cdef Guard guard
-        if self.state != NULL and not is_forked():  # else another thread may have had the lock
+        if self.state != NULL and not is_forked():  # another thread may have held the lock at the fork
             guard.take(self.state.registry.lock)
             self.state.registry.counts_of_ended.erase(self.number)
 
@@ -281,9 +274,9 @@ cdef class Device:
 
     @property
     def stats(self) -> Stats:
-        """The counters of all its queues, including queues that are gone; a `Stats`.
+        """The counters of all its queues, including closed and dropped ones; a `Stats`.
 
-        The null queue and the waits for events and devices count for all Devices of this name, since each was made.
+        The null queue and waits for events and devices count for all Devices of this name, from when each was made.
         """
         cdef Statistics counts
         with nogil:
@@ -292,15 +285,15 @@ cdef class Device:
 
     @property
     def races(self) -> tuple[Race, ...]:
-        """The races that were found on the device, for certain; see `check` at `Device`. Closed, it still has them.
+        """The races found on the device for certain (see `check`), also after it is closed.
 
-        Each is reported once for each pair of lines, also by ``logging``, as a warning of "forebay.races".
+        Each pair of lines is reported once, also by ``logging`` as a warning of "forebay.races".
         """
         return tuple(race for race in races_of(self) if race.certain)
 
     @property
     def possible_races(self) -> tuple[Race, ...]:
-        """What may be races: `Race.basis` says what is not known. ``logging`` has them as infos of "forebay.races"."""
+        """Possible races: `Race.basis` says what is not known. ``logging`` has them as infos of "forebay.races"."""
         return tuple(race for race in races_of(self) if not race.certain)
 
     # -- queues
@@ -329,6 +322,8 @@ cdef class Device:
     ) -> Queue:
         """Make a queue.
 
+        On CUDA it may block if a gate is closed and 128 queues were made since (docs/cuda.md); Ctrl-C ends that.
+
         Parameters
         ----------
         blocking : bool
@@ -339,9 +334,7 @@ cdef class Device:
         timing : bool, optional
             Whether events recorded on it can be timed. The default is the device's setting.
         **others
-            None: words of other packages are refused with forebay's.
-
-        On CUDA it may block if a gate is closed and 128 queues were made since (docs/cuda.md); Ctrl-C ends that.
+            Keywords of other packages are refused; the error names forebay's.
 
         Raises
         ------
@@ -382,7 +375,7 @@ cdef class Device:
     _new_step = staticmethod(Step._of)  # for `Queue.step`
 
     def event(self, timing: bool = False) -> Event:
-        """Make an event, to be recorded later by ``queue.record(event)``; with `timing`, as a timed record.
+        """Make an event for ``queue.record(event)``; with `timing`, it is recorded with timing.
 
         Raises
         ------
@@ -393,31 +386,31 @@ cdef class Device:
         return new_event(self, self.state, timing)
 
     def ipc_event(self) -> IpcEvent:
-        """Make an event that other processes can open, by its `IpcEvent.ipc_handle` (HIP, hipIpcGetEventHandle).
+        """Make an event that other processes can open by its `IpcEvent.ipc_handle` (HIP, hipIpcGetEventHandle).
 
         Raises
         ------
         NotSupportedError
-            Where processes share no events: all but CUDA.
+            On devices of drivers other than CUDA.
         """
         self._check_open()
         event, handle = self.driver.create_shared_event()
         return new_ipc_event(self, self.state, event, handle)
 
     def open_ipc_event(self, handle: bytes) -> IpcEvent:
-        """Open an event of another process, which keeps it as long as this one uses it (HIP, hipIpcOpenEventHandle).
+        """Open an event that another process must keep while this one uses it (HIP, hipIpcOpenEventHandle).
 
         Parameters
         ----------
         handle : bytes
-            `IpcEvent.ipc_handle` there. Of a device of the same GPU, or one that it reaches.
+            The other process's `IpcEvent.ipc_handle`, for a device of the same GPU or of one that it reaches.
 
         Raises
         ------
         InvalidArgumentError
-            For a handle that opens nothing here, and one of this process.
+            For a handle that opens nothing here, or one of this process.
         NotSupportedError
-            Where processes share no events: all but CUDA.
+            On devices of drivers other than CUDA.
         """
         self._check_open()
         handle = check_handle(handle, "open_ipc_event")
@@ -440,13 +433,13 @@ cdef class Device:
         shape : int or tuple of int
         dtype : numpy dtype, "f4" by default
         usm_type : "device", "shared" or "host"
-            SYCL's words. "device" is memory of the device. "shared" is memory that moves between host and device (HIP,
-            hipMallocManaged). "host" is memory of the host that the device reads over the bus. The host can read and
-            write the latter two in place, see `Buffer.host`.
+            As in SYCL. "device" is memory of the device. "shared" migrates between host and device (HIP,
+            hipMallocManaged). "host" is host memory that the device reads over the bus. The host can read and write the
+            latter two in place, see `Buffer.host`.
         ipc_enabled : bool
-            Whether other processes can open the memory, by its `Buffer.ipc_handle`; only of the device's. It takes the
-            driver some 50 µs, and once it is closed it goes back when more of it is made, or a call blocks that gives
-            memory back (`close_ipc_memory`): that waits until nothing runs on the GPU, and no gate is closed.
+            Whether other processes can open the memory by its `Buffer.ipc_handle`; for "device" memory only. Allocating
+            it takes the driver some 50 µs. Closed memory is freed when more is allocated, or by `close_ipc_memory`,
+            which blocks: the free waits until nothing runs on the GPU and no gate is closed.
 
         Raises
         ------
@@ -455,8 +448,8 @@ cdef class Device:
         InvalidArgumentError
             For a negative dimension, or a dtype that holds Python objects or is in the other byte order.
         OutOfMemoryError
-            When there is no memory even after a wait for closed memory that is still in use, except by work that a
-            gate or a host function holds up. That wait blocks. There is none in a host function or during a capture.
+            When there is no memory even after blocking until closed memory is no longer in use. It does not wait for
+            work that a gate or host function holds up, nor at all in a host function or during a capture.
         """
         cdef Allocation allocation
         self._check_open()
@@ -481,13 +474,14 @@ cdef class Device:
     def open_ipc_memory(self, handle: bytes, shape: ShapeLike | None = None, dtype: DTypeLike = "u1") -> Buffer:
         """Make a buffer over memory of another process (HIP, hipIpcOpenMemHandle).
 
-        Nothing orders what processes do with it but `IpcEvent`, or messages between waits of the host. The other
-        process must not give it back before it is closed here: by `close_ipc_memory`, which says when it is.
+        Only `IpcEvent`, or messages between host waits, order what the processes do with it. The other process must not
+        free it before `close_ipc_memory` has returned here. Blocks until nothing runs on the GPU if memory that
+        processes share was closed before.
 
         Parameters
         ----------
         handle : bytes
-            `Buffer.ipc_handle` there. Of the same GPU, or one that this one reaches.
+            The other process's `Buffer.ipc_handle`, of the same GPU or of one that this one reaches.
         shape : int or tuple of int, optional
             By default all of it, in one dimension.
         dtype : numpy dtype, "u1" by default
@@ -497,11 +491,7 @@ cdef class Device:
         InvalidArgumentError
             For a handle that opens nothing here, one of this process, and a shape that is larger than the memory.
         NotSupportedError
-            Where processes share no memory: all but CUDA.
-
-        Notes
-        -----
-        Blocks until nothing runs on the GPU if memory that processes share was closed before.
+            On devices of drivers other than CUDA.
         """
         self._check_open()
         handle, dtype = check_handle(handle, "open_ipc_memory"), read_dtype(dtype)
@@ -514,13 +504,13 @@ cdef class Device:
         return self._over(memory, shape, dtype)
 
     def close_ipc_memory(self, buffer: Buffer) -> None:
-        """Close a buffer of `open_ipc_memory`, or of `empty` with `ipc_enabled`, and give its memory back (HIP,
-        hipIpcCloseMemHandle). Blocks until nothing runs on the GPU, and no gate is closed.
+        """Close and free a buffer of `open_ipc_memory`, or `empty` with `ipc_enabled` (HIP, hipIpcCloseMemHandle).
+        Blocks until nothing runs on the GPU and no gate is closed.
 
         Raises
         ------
         ArgumentTypeError, InvalidArgumentError
-            For what is no Buffer, and one of another device.
+            When `buffer` is not a Buffer, or belongs to another device.
         """
         self._check_open()
         if not isinstance(buffer, Buffer):
@@ -533,10 +523,10 @@ cdef class Device:
         finish_all(self)
         buffer.close()
         while not give_back_shared(self):
-            time.sleep(0.001)  # nothing tells when the last gate opens, and a signal handler must get its turn
+            time.sleep(0.001)  # nothing signals that the last gate opened; the sleep lets signal handlers run
 
     def _over_host_memory(self, address: int, nbytes: int) -> Buffer | None:
-        """Return a buffer over the program's own memory, which must outlive it; None where kernels cannot use that."""
+        """Return a buffer over the program's own memory, which must outlive it; None where kernels cannot use it."""
         self._check_open()
         memory = self.driver.register_host(address, nbytes)
         if memory is None:
@@ -544,15 +534,15 @@ cdef class Device:
         return new_buffer(new_allocation(self, own_memory(self.state, memory, False)), 0, (nbytes,), read_dtype("u1"))
 
     def _lend(self, queue: Queue, shape: ShapeLike, dtype: DTypeLike) -> Buffer:
-        """Return memory for the commands of a launch. ``queue.free`` gives it back, for use by later launches."""
+        """Return memory for the commands of a launch. ``queue.free`` returns it to the pool for later launches."""
         queue._check_open()
         return self._launch_memory.alloc(self, queue, (<Queue?> queue).state, shape, dtype)
 
     def _lease_scratch(self, queue: Queue | None, nbytes: int) -> OwnedMemory:
-        """Return memory of the pool of launches, which it has again when the last reference goes.
+        """Return memory of `_launch_memory`, to which it returns when the last reference is dropped.
 
-        For `queue`, the only one that may use it, and on which a drop is ordered like a free. With None for any queue,
-        and then after its uses.
+        With a `queue`, only that queue may use it, and dropping it is ordered like a free there. With None any queue
+        may, and the memory returns after its uses.
         """
         cdef Lease lease
         cdef OwnedMemory memory
@@ -568,7 +558,7 @@ cdef class Device:
         return memory
 
     def _allocate(self, nbytes: int, usm_type: str) -> OwnedMemory:
-        """Return memory that goes back to the driver when nothing can reach it any more."""
+        """Return memory that is freed when nothing can reach it any more."""
         collect_device(self.state)
         memory = None
         if usm_type == "device" and nbytes < NO_MORE_THAN:
@@ -588,23 +578,21 @@ cdef class Device:
         return own_memory(self.state, memory, True, usm_type == "device")
 
     def _pin(self, nbytes: int) -> tuple[int, OwnedMemory]:
-        """Return the address of pinned memory of the host, and what gives it back, as `_allocate` does."""
+        """Return the address and the owner of pinned host memory, which is freed as that of `_allocate`."""
         collect_device(self.state)
         address, native = self.driver.pinned(nbytes)
         return address, own_memory(self.state, native, False)
 
     def _list_something(self) -> None:
-        """Have some memory on the list of a driver that needs one for kernels that follow pointers: it must not be
-        empty (OpenCL 3.0, clSetKernelExecInfo).
-        """
+        """Keep the resident set of kernels with indirect access from being empty (OpenCL 3.0, clSetKernelExecInfo)."""
         if self.state.driver.follow != NULL and self._context.listed is None:
             self._context.listed = self._allocate(1, "device")
 
     def zeros(self, shape: ShapeLike, dtype: DTypeLike = "f4", usm_type: str = "device") -> Buffer:
         """Make a buffer of zeros, filled on the thread's current queue.
 
-        Each command that uses the buffer comes after that, on any queue. Only kernels that follow pointers to it must
-        be ordered by the program. `shape`, `dtype` and `usm_type` are as in `empty`.
+        Every command that uses the buffer comes after the fill, on any queue. Only kernels that reach it by pointers
+        stored in memory must be ordered by the program. `shape`, `dtype` and `usm_type` are as in `empty`.
         """
         buffer = self.empty(shape, dtype, usm_type)
         if buffer.nbytes:
@@ -614,17 +602,15 @@ cdef class Device:
         return buffer
 
     def array(self, host: ArrayLike, dtype: DTypeLike | None = None, usm_type: str = "device") -> Buffer:
-        """Make a buffer with a copy of `host`, anything `numpy.asarray` takes. The thread's current queue copies it.
+        """Make a buffer with a copy of `host`, anything `numpy.asarray` takes, on the thread's current queue.
 
-        Each command that uses the buffer comes after that, as with `zeros`.
-
-        `dtype` is that of the elements, by default that of `host`, in the machine's byte order; `usm_type` is as in
-        `empty`.
+        Every command that uses the buffer comes after the copy, as with `zeros`. `dtype` is by default that of `host`,
+        in the machine's byte order. `usm_type` is as in `empty`.
 
         Raises
         ------
         ArgumentTypeError, InvalidArgumentError
-            For what is no array of numbers or structures.
+            When `host` is not an array of numbers or structures.
         OutOfMemoryError, ClosedError, DriverError
             As in `empty`.
         """
@@ -638,17 +624,19 @@ cdef class Device:
     def as_buffer(self, thing: object) -> Buffer:
         """Make a buffer over memory that another object owns, without a copy.
 
-        A pointer parameter of a launch takes such objects, too, but then each launch makes a buffer anew.
+        Launches also take such objects for pointer parameters, but make a new buffer each time. Does not block. Work on
+        `thing` that was submitted elsewhere is not waited for: see `adopt_queue`. Finish the queues here before the
+        host reads `thing`.
 
         Parameters
         ----------
         thing : object
             Writable and C-contiguous. On OpenCL: a `pyopencl.Buffer`, `pyopencl.array.Array` or SVM of pyopencl in this
-            device's context (see `adopt`); on CPUs also memory of the host: NumPy arrays and whatever has
-            ``__dlpack__``, ``__array_interface__`` or the buffer protocol. On SYCL: what has
-            ``__sycl_usm_array_interface__``, from dpctl or dpnp, in USM memory of this device's context. It is kept
-            alive until the buffer is closed or dropped and the work submitted by then is done. On every device: a
-            pointer of `forebay.hip`, whose memory is gone once `hipFree` was called.
+            device's context (see `adopt`); on CPUs also host memory: NumPy arrays and objects with ``__dlpack__``,
+            ``__array_interface__`` or the buffer protocol. On SYCL: objects with ``__sycl_usm_array_interface__``, from
+            dpctl or dpnp, in USM memory of this device's context. It is kept alive until the buffer is closed or
+            dropped and the work submitted by then is done. On every device: a pointer of `forebay.hip`, whose memory is
+            gone once `hipFree` was called.
 
         Returns
         -------
@@ -660,18 +648,13 @@ cdef class Device:
         ArgumentTypeError, InvalidArgumentError
             When `thing` is not such an object.
         NotSupportedError
-            When the device takes over no memory. `Device.array` copies it.
-
-        Notes
-        -----
-        Does not block. Nothing waits for work on `thing` that was submitted elsewhere: see `adopt_queue`. Finish the
-        queues here before the host reads `thing`.
+            When the device adopts no memory. `Device.array` copies it.
         """
         self._check_open()
         return self._as_buffer(thing, self.current_queue)
 
     def _as_buffer(self, thing: object, queue: Queue) -> Buffer:
-        """As `as_buffer`; this queue comes after what was submitted elsewhere, where the other package can tell."""
+        """As `as_buffer`. `queue` comes after work submitted elsewhere, if the other package can say what that is."""
         own = getattr(type(thing), "__forebay_buffer__", None)
         buffer = own(thing) if own is not None else thing
         if isinstance(buffer, Buffer) and buffer.device._context is not self._context:
@@ -697,49 +680,42 @@ cdef class Device:
         return self._over(self.driver.adopt_host(array, array.ctypes.data, array.nbytes), array.shape, array.dtype)
 
     def can_access_peer(self, peer: Device) -> bool:
-        """Whether kernels of this device can use memory of another one, `peer` (CUDA: GPUs with a link).
-
-        Does not block.
-        """
+        """Whether kernels of this device can use memory of `peer` (CUDA: GPUs with a link). Does not block."""
         return peer._context is not self._context and self.driver.can_reach(peer.driver)
 
     def enable_peer_access(self, peer: Device) -> None:
-        """Let kernels and copies of this device use buffers of another one, `peer`, from now on (HIP,
-        hipDeviceEnablePeerAccess).
+        """Let kernels and copies of this device use buffers of `peer` from now on (HIP, hipDeviceEnablePeerAccess).
 
-        A launch on a queue of this device takes them as arguments, and keeps their memory until it is done; a bound
-        launch takes them by `as_buffer`. What orders the devices' queues are events and waits, as always: nothing else
-        does. The other direction is another call.
+        Launches on queues of this device take them as arguments, and keep their memory until they are done; bound
+        launches take them by `as_buffer`. Only events and waits order the queues of the two devices. The other
+        direction needs its own call. On CUDA it waits until no gate is closed, as a build does.
 
         Raises
         ------
         NotSupportedError
-            When it cannot (`can_access_peer`).
-
-        Notes
-        -----
-        On CUDA it waits until no gate is closed, as a build does.
+            When `can_access_peer` is False.
         """
         self._check_open()
         if not self.can_access_peer(peer):
             raise NotSupportedError(f"{self.name} cannot access memory of {peer.name}: copy it (Queue.copy)")
         while not self.driver.reach(peer.driver):
-            time.sleep(0.001)  # nothing tells when the last gate opens, and a signal handler must get its turn
+            time.sleep(0.001)  # as in `close_ipc_memory`
         self._peers.add(peer.driver)
 
     def disable_peer_access(self, peer: Device) -> None:
-        """Refuse buffers of another device, `peer`, again. What was submitted before still runs. Does not block."""
+        """Refuse buffers of `peer` again. What was submitted before still runs. Does not block."""
         self._peers.discard(peer.driver)
 
     def _over_peer(self, Buffer buffer) -> Buffer:
-        """The same memory as a buffer of this device, which keeps it until the work with it is done."""
+        """Return a buffer of this device over the same memory, which it keeps until the work with it is done."""
         memory = hold_memory(buffer.allocation)
         return self._over(
             self.driver.adopt_peer(memory, buffer.memory.address, buffer.nbytes), buffer.shape, buffer.dtype)
 
     def _copy_from_peer(self, queue: Queue, dst: Buffer, src: Buffer) -> bool:
-        """Copy memory of another device on a queue of this one; later work of the other comes after it by the null
-        queue's rule (CUDA, cuMemcpyPeer). False, with nothing done, where this one does not reach it, or not now.
+        """Copy memory of another device on a queue of this one. Returns False, with nothing done, if it cannot (now).
+
+        The null queue's rule orders later work of the other device after it (CUDA, cuMemcpyPeer).
         """
         peer = src.device
         if not (src.nbytes and self.driver.can_reach(peer.driver) and self.driver.reach(peer.driver)):
@@ -748,13 +724,13 @@ cdef class Device:
         queue.wait(peer.null_queue)
         queue.copy(dst, self._over_peer(src))
         peer.null_queue.wait(queue)
-        peer.null_queue.record()  # the command that carries the wait, which blocking queues come after
+        peer.null_queue.record()  # carries the wait; blocking queues come after it
         return True
 
     def _over(
         self, memory: DriverMemory, shape: tuple[int, ...], dtype: DTypeLike, offset: int = 0, listed: bool = False
     ) -> Buffer:
-        """Make a buffer over memory that others may change without forebay's knowledge. `listed` as in `Adopted`."""
+        """Make a buffer over memory that others may change without forebay seeing it. `listed` is as in `Adopted`."""
         dtype = read_dtype(dtype)
         allocation = new_allocation(self, own_memory(self.state, memory, listed))
         expose(allocation)
@@ -763,7 +739,7 @@ cdef class Device:
         return new_buffer(allocation, 0, (memory.nbytes,), np.dtype(np.uint8))._part(offset, shape, dtype)
 
     def _keep_until_done(self, thing: object) -> None:
-        """Drop `thing`, which no outstanding command uses, when the driver lets it be released."""
+        """Release `thing`, which no outstanding command uses, once the driver allows releases."""
         retire_after(self.state, thing, NULL, 0)
 
     def _is_pinned(self, address: int, nbytes: int) -> bool:
@@ -773,23 +749,20 @@ cdef class Device:
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """What `program` takes here, of "OpenCL C", "SPIR-V", "HIP C++", "CUDA C++", "PTX" and "cubin"."""
+        """What `program` takes here: some of "OpenCL C", "SPIR-V", "HIP C++", "CUDA C++", "PTX" and "cubin"."""
         return tuple(map(str, languages_of(self.driver)))
 
     def program(self, source: str | bytes | bytearray | memoryview, options: str | Sequence[str] = ()) -> Program:
         """Build a program.
+
+        Blocks while it compiles. What any process compiled before is read from disk, unless it includes files.
 
         Parameters
         ----------
         source : str or bytes
             In one of `languages`: OpenCL C, HIP C++ (what has a ``__global__``), or bytes of SPIR-V.
         options : str or sequence of str
-            Compiler options, such as ``"-cl-fast-relaxed-math"``; for HIP C++ those of clang, such as
-            ``"-std=c++20"``.
-
-        Returns
-        -------
-        Program
+            Compiler options such as ``"-cl-fast-relaxed-math"``; for HIP C++ those of clang, such as ``"-std=c++20"``.
 
         Raises
         ------
@@ -800,16 +773,11 @@ cdef class Device:
         NotSupportedError
             When the device does not take the language, or the source is HIP C++ and no compiler for it is installed:
             ``pip install 'forebay[hip]'``.
-
-        Notes
-        -----
-        Blocks while it compiles. A program that was compiled before, by any process, is read from the disk instead,
-        unless the source includes files.
         """
         self._check_open()
         source, options = read_source(source, options)
         began = time.perf_counter()
-        from forebay.queues.kernels.build import shown_while_building  # not before a program is built
+        from forebay.queues.kernels.build import shown_while_building  # late: only builds need it
 
         with finished_before_exit("program()"), shown_while_building(f"a program for {self.name}"):
             compiled = compiled_source(self, source, options)
@@ -823,8 +791,7 @@ cdef class Device:
         self, natives: BuiltProgram, source: str | bytes, options: tuple[str, ...] = (),
         symbols: Mapping[str, str] | None = None,
     ) -> Program:
-        """A program of kernels that the driver has made from this source."""
-        from forebay.queues.kernels.cache import Identities, key_of  # with the cache, and so with what only that needs
+        from forebay.queues.kernels.cache import Identities, key_of  # late: only programs need the cache's imports
 
         parameters = {name: len(native.parameters) for name, native in natives.items()}
         identities = Identities(key_of("program", source, *options), parameters)
@@ -850,7 +817,7 @@ cdef class Device:
     def finish(self) -> None:
         """Block until all queues are done, also those of other Devices that share the context.
 
-        Takes one host synchronize for any number (HIP, hipDeviceSynchronize).
+        Takes one host synchronize for any number of queues (HIP, hipDeviceSynchronize).
 
         Raises
         ------
@@ -865,10 +832,9 @@ cdef class Device:
         finish_all(self, 0, True)
 
     def close(self) -> None:
-        """Finish the work of its queues and of the null queue, then close. Using the device, or queues and buffers made
-        for it, is an error from then on.
+        """Finish its queues and the null queue, then close. Later uses of the device, its queues or buffers raise.
 
-        Closing twice is fine. Blocks until the work is done. Devices that share the context, and the null queue, go on.
+        Blocks until the work is done. Other Devices of the context, and the null queue, go on. May be called twice.
 
         Raises
         ------
@@ -877,24 +843,24 @@ cdef class Device:
         DriverError
             When the driver reports a failure.
         Exception
-            Whatever a host function raised since the last synchronize. `sys.unraisablehook` gets what else they raised.
+            The first that a host function raised since the last synchronize. `sys.unraisablehook` gets the others.
         """
         if not self.closed:
             close_device(self, True)
 
     def _disband(self) -> None:
-        """Close queues and buffers, and drop references that would keep the Device until the garbage collector runs."""
+        """Close queues and buffers, and drop references that would keep the Device until a garbage collection."""
         refuse_commands(self)
         if self.check:
             self._told = races_of(self)
             change_checking(self._null_queue, -1, self.check == "races,error")
         self._host_errors.close()
-        self._null_queue = None  # its state stays, because other threads may be about to use the other queues
+        self._null_queue = None  # its state stays: other threads may be about to use the other queues
         self._open_allocations.close_all()
         self._reducing = None
         self._moving = None
         self._built.clear()
-        self._thread_queues = ThreadQueues(deque())  # those of all threads go
+        self._thread_queues = ThreadQueues(deque())  # drops those of all threads
 
     def __enter__(self) -> Self:
         self._check_open()
@@ -909,7 +875,7 @@ cdef class Device:
         return 0
 
     def _unusable(self, thing: object) -> Error:
-        """Return the error for using a thing of this device that is closed, or lost with the device."""
+        """Return the error for using `thing`, which is closed, or lost with the device."""
         lost = self._context.lost
         return closed_error(thing) if lost is None else DeviceLostError(f"{thing!r}: the device is lost: {lost}")
 
@@ -919,7 +885,6 @@ cdef class Device:
     # -- errors
 
     def _raise(self, status: int, what: str) -> None:
-        """Raise the exception for a failed driver call, or what a signal handler raised during a wait."""
         if status == INTERRUPTED:
             raise_interrupt()
         if status == NO_MEMORY:
@@ -931,12 +896,12 @@ cdef class Device:
         raise driver_error(self, message, call, code, name)
 
     def _raise_execution_error(self, code: int, what: str) -> None:
-        """Raise the exception for a command that the driver took and that failed on the device."""
+        """Raise the exception for a command that the driver accepted and that failed on the device."""
         name = self.driver.functions.name_of(code)
         raise driver_error(self, f"a command failed on the device: {name} ({what})", "", code, name)
 
     def _wait_for_openings(self) -> None:
-        """Block until no gate counts as closed that somebody has opened."""
+        """Block until no gate that was opened counts as closed."""
         with nogil:
             wait_for_openings()
 
@@ -952,7 +917,7 @@ def races_of(Device device) -> tuple[Race, ...]:
 
 
 def unless_closed(Device device, queue: Queue) -> Queue:
-    """Return a queue that was just made, if no other thread has closed the Device meanwhile, or found it lost."""
+    """Return a new queue, unless another thread has closed the Device meanwhile, or found it lost."""
     if device.closed or device._context.lost is not None:
         queue.close()
         raise device._unusable(device)
@@ -960,13 +925,13 @@ def unless_closed(Device device, queue: Queue) -> Queue:
 
 
 def give_back_shared(Device device) -> bool:
-    """Give memory back that processes shared, and that is closed. False while a gate is closed: not now."""
+    """Free closed memory that processes shared. Returns False, with nothing freed, while a gate is closed."""
     collect_device(device.state)
     return bool(device.driver.give_back_shared())
 
 
 def leave_host_memory(Device device, Buffer buffer) -> None:
-    """Close a buffer of `_over_host_memory`. Blocks until nothing that was submitted here uses its memory."""
+    """Close a buffer of `_over_host_memory`. Blocks until no work submitted here uses its memory."""
     cdef OwnedMemory memory = buffer.allocation.memory
     if device.closed or memory is None:
         return
@@ -976,7 +941,7 @@ def leave_host_memory(Device device, Buffer buffer) -> None:
 
 
 cdef bint make_room(Device device) except -1:
-    """Give back what is not needed, and wait for what will come free. Returns whether there was any."""
+    """Free unused memory, and wait for memory that will come free. Returns whether there was any."""
     cdef Status status = 0
     cdef bint given_up = device.pool.give_up(0, False) | device._launch_memory.give_up(0, False)
     if not collect_all(device.state) and not given_up:
@@ -995,13 +960,13 @@ def close_device(Device device, raising: bool) -> None:
     refuse_on_host_thread("Device.close()")
     if captures_under_way():
         abandon_captures(device)
-    was_lost = device._context.lost is not None  # its user knows already
+    was_lost = device._context.lost is not None  # then the user has had the error
     try:
         if not device.closed:
-            finish_all(device, device.number, raising=False)  # what host functions submit meanwhile is taken
+            finish_all(device, device.number, raising=False)  # host functions may still submit
             refuse_commands(device)
-        finish_all(device, device.number, raising)  # what other threads have submitted before that
-    except DeviceLostError:  # all of its work counts as done: it will never say so
+        finish_all(device, device.number, raising)  # what other threads submitted before the queues closed
+    except DeviceLostError:  # all its work counts as done: the driver never reports it
         with nogil:
             registered_queues(device.state, queues)
             for queue in queues:
@@ -1012,19 +977,19 @@ def close_device(Device device, raising: bool) -> None:
     finally:
         refuse_commands(device)
         device._wait_for_openings()
-        collect_all(device.state)  # what a gate delayed, because it still counted
+        collect_all(device.state)  # what a gate delayed while it counted as closed
         device._disband()
         collect_all(device.state)
         if device._context.open_devices == 0:
             release_idle_queues(device.state, 0)
         device.pool.trim()
         device._launch_memory.trim()
-        collect_all(device.state)  # what these have given back
+        collect_all(device.state)  # what the pools have freed
         log.debug("closed %s", device.name)
 
 
 def refuse_commands(Device device) -> None:
-    """Close the queues, and with the last Device of the context the null queue. Twice is fine."""
+    """Close the queues, and with the last Device of the context the null queue. Calling it twice is allowed."""
     if device.closed:
         return
     device.closed = True  # first: a queue that another thread registers from now on is closed by that thread
@@ -1043,7 +1008,7 @@ def driver_error(Device device, message: str, call: str, code: int, name: str) -
 
 
 def open_device(Device device, find_context: Callable[[], Context], timing: bool | None, check: str | None) -> None:
-    """Make a Device of a context, which counts it as open already."""
+    """Make a Device of a context that counts it as open already."""
     cdef Context context
     checks, raises = read_check(check)
     note_drivers()
@@ -1076,28 +1041,23 @@ def open_device(Device device, find_context: Callable[[], Context], timing: bool
 
 
 def find_built(Device device, owner: object, key: Hashable) -> Any:
-    """Return what `keep_built` has kept, or None."""
+    """Return what `keep_built` kept, or None."""
     cdef dict kept = device._built.data.get(weakref.ref(owner))  # as its `get`, without a call of Python's
     return None if kept is None else kept.get(key)
 
 
 def keep_built(Device device, owner: object, key: Hashable, built: object) -> None:
-    """Keep what was compiled here for `owner`, such as an expression, until the Device is closed or dropped, or
-    until `owner` is gone, which nothing that is kept may refer to.
+    """Keep what was compiled here for `owner`, such as an expression, until the Device or `owner` is gone.
 
-    Raises
-    ------
-    ClosedError
-        When another thread has closed the Device meanwhile. Nothing is kept then.
+    What is kept must not refer to `owner`. Raises ClosedError, and keeps nothing, if another thread closed the Device.
     """
     device._built.setdefault(owner, {})[key] = built
-    if device.closed:  # looked at last: `close` sets it first, and drops afterwards what is there
+    if device.closed:  # checked last: `close` sets it before it clears `_built`
         device._built.clear()
         raise device._unusable(device)
 
 
 cdef int synchronized(object of, object queue) except -1:
-    """Do what follows after the host has waited for this queue of the Device."""
     cdef Device device = of
     device.pool.trim_after_wait()
     device._launch_memory.trim_after_wait()
@@ -1136,7 +1096,7 @@ cpdef int finish_all(Device device, uint64_t owner=0, bint raising=True) except 
     return 0
 
 
-# What `queue` calls the settings that other packages give a queue, and their words.
+# For each setting of `queue`, the keywords that other packages use for it.
 SETTINGS: dict[str, str] = {
     "blocking=False": "non_blocking nonblocking flags",
     "timing=True": "enable_profiling profiling properties property enable_timing",
@@ -1144,19 +1104,18 @@ SETTINGS: dict[str, str] = {
 
 
 def check_flag(value: object, name: str) -> None:
-    """Raise for anything but a bool, which Python would take for one or the other."""
+    """Refuse anything but a bool, because Python would take any value as one."""
     if not isinstance(value, (bool, np.bool_)):
         raise ArgumentTypeError(f"{name} is a bool, not {type(value).__name__}")
 
 
 def check_handle(value: object, name: str) -> bytes:
-    """Raise for what is no bytes."""
     if not isinstance(value, (bytes, bytearray, memoryview)):
         raise ArgumentTypeError(f"{name}: a handle of another process is bytes, not {type(value).__name__}")
     return bytes(value)
 
 
-_adopting = threading.Lock()  # two queues of one context get one Device, also from two threads
+_adopting = threading.Lock()  # so that two threads that adopt queues of one context get one Device
 
 
 def _drivers_open() -> list[DriverDevice]:
@@ -1164,7 +1123,7 @@ def _drivers_open() -> list[DriverDevice]:
 
 
 def _device_over(driver: DriverDevice) -> Device:
-    """Return the Device of a `DriverDevice` that was adopted, making it if there is none."""
+    """Return the Device of an adopted `DriverDevice`, making it if there is none."""
     for device in open_devices():
         if device.driver is driver:
             return device
@@ -1172,7 +1131,7 @@ def _device_over(driver: DriverDevice) -> Device:
 
 
 def _leave_all_to_parent() -> None:
-    """In a forked child: nothing of any device is released, and its queues refuse commands."""
+    """In a forked child: release nothing of any device, and make its queues refuse commands."""
     cdef Device device
     if is_forked():
         for made_one in devices_made:
@@ -1192,10 +1151,9 @@ if hasattr(os, "register_at_fork"):
 
 @atexit.register
 def _finish_all() -> None:
-    """Close all devices, because drivers may fail when they are unloaded at work. Open gates first: they hold queues.
+    """Close all devices, because drivers may fail if they are unloaded at work. Gates hold queues, so open them first.
 
-    All queues refuse commands before any is finished: daemon threads may go on submitting, and a finish may not end
-    beside them.
+    All queues refuse commands before any is finished: a finish may not end while daemon threads go on submitting.
     """
     if is_forked():
         return
@@ -1213,24 +1171,22 @@ def _finish_all() -> None:
     end_watching()
 
 
-# -- what all Device objects of one device share: the driver's context, the null queue, and the state of all queues
-#
-# Two libraries of one program may each make a Device, and hand buffers, queues and events to each other. As in HIP
-# there is one null stream, which is ordered against the blocking queues of both.
+# -- what all Devices of one name share: the driver's context, the null queue, and the state of all queues. Two
+# libraries of one program may each make a Device, and exchange buffers, queues and events.
 
 
 changes = 1
 
 
 class Entered(threading.local):
-    """The queues of one device that this thread has entered by ``with``, the innermost last."""
+    """The queues of one device that this thread has entered by ``with``, innermost last."""
 
     def __init__(self) -> None:
         self.queues: list[Queue] = []
 
 
 class _Own:
-    """Holds a thread's own queue. When the thread ends, the queue returns to the device for the next thread."""
+    """Owns a thread's own queue. When the thread ends, the queue becomes idle, for another thread to take."""
 
     def __init__(self, queue: Queue, idle: deque[Queue]) -> None:
         self.queue = queue
@@ -1238,20 +1194,20 @@ class _Own:
 
     def __del__(self) -> None:
         global changes
-        changes += 1  # first: code with a borrowed reference to the queue may not use it any more
+        changes += 1  # first: it invalidates borrowed references to the queue
         if not self.queue.closed:
             self.idle.append(self.queue)
 
 
 class ThreadQueues(threading.local):
-    """A thread's own queue of a device; `idle` are those of threads that have ended."""
+    """A thread's own queue of a device. `idle` holds those of threads that have ended."""
 
     def __init__(self, idle: deque[Queue]) -> None:
         self._idle = idle
         self._own: _Own | None = None
 
     def own(self, make: Callable[[], Queue]) -> Queue:
-        """Return this thread's own queue. It may come from a thread that has ended; else `make` makes a new one."""
+        """Return this thread's own queue: an idle one of a thread that has ended, else a new one."""
         if self._own is None or self._own.queue.closed:
             queue = None
             try:
@@ -1264,12 +1220,12 @@ class ThreadQueues(threading.local):
 
 
 _shared: list[Context] = []  # contexts with open Devices that others may join
-cdef uint64_t _owners = 0  # how many Devices there have ever been
+cdef uint64_t _owners = 0  # how many Devices were made so far
 
 
 @cython.no_gc_clear
 cdef class Context:
-    """A driver's context of one device, with its queues. It goes with the last Device and what keeps a Device."""
+    """A driver's context of one device, with its queues. It is freed with the last Device and what keeps a Device."""
 
     driver: DriverDevice
     entered: Entered
@@ -1277,7 +1233,7 @@ cdef class Context:
 
     def __dealloc__(self):
         if is_forked():
-            Py_INCREF(self.driver)  # it is the parent's, and all that is left of its work
+            Py_INCREF(self.driver)  # never freed: it and its outstanding work are the parent's
             return
         if self.null_queue != NULL:
             retire_queue(self.null_queue)
@@ -1285,16 +1241,16 @@ cdef class Context:
             abandon(self.kept_state, self.driver)
 
     cdef uint64_t number_device(self):
-        """Return the number of a Device, and count its queues from now on."""
+        """Return the number of a new Device, and count its queues from now on."""
         global _owners
         cdef Guard guard
         _owners += 1
         guard.take(self.state.registry.lock)
-        self.state.registry.counts_of_ended[_owners]  # zeros
+        self.state.registry.counts_of_ended[_owners]  # inserts zeros
         return _owners
 
     cdef leave(self):
-        """Note that a Device was closed. With the last, the null queue closes, and no Device can join any more."""
+        """Count a Device as closed. With the last, the null queue closes, and no Device can join any more."""
         self.open_devices -= 1
         if self.open_devices == 0:
             if self in _shared:
@@ -1304,7 +1260,7 @@ cdef class Context:
             self.listed = None
 
     cdef lose(self, str message):
-        """Note that the device is lost: its queues refuse commands, and a new Device gets a context of its own."""
+        """Note that the device is lost: its queues refuse commands, and a new Device gets its own context."""
         if self.lost is not None:
             return
         self.lost = message
@@ -1326,7 +1282,7 @@ cdef Context new_context(object driver):
         driver.waits_starve)
     context.state = context.kept_state.get()
     join_quota(context.state, driver.shared_room)
-    # A Device that shares it may want to time records.
+    # Timed, because a Device that shares it may time records.
     native, handle = driver.create_queue(0, True)
     divide_capacity(context.state, driver.keeps_gil_below)
     context.null_queue = new_queue_of(context.state, native, handle, 0, True, True, True, False, 0)
@@ -1335,8 +1291,7 @@ cdef Context new_context(object driver):
 
 
 cdef Context context_of(object filter, bint private):
-    """Return the context of the device that `selection.select` finds. It is opened if it is not, or if it is private.
-    """
+    """Return the context of the device that `selection.select` finds, opening it if it is not open, or if private."""
     cdef Context context, opened = None
     info = selection.select(filter)
     while True:

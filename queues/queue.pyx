@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from forebay.queues.memory.shapes import Grid, ShapeLike, StridedView
 
 _ids = itertools.count(1)
-# Called with each Queue that is made. A trace is among them, to know later whose the driver's handles were.
+# Called with each new Queue. A trace uses it to look up later which queue a driver's handle was.
 watchers: list[Callable[[Queue], None]] = []
 
 
@@ -67,10 +67,10 @@ cdef QueueState* new_queue_of(
     DeviceState* device, object native, size_t handle, uint64_t owner, bint is_null, bint blocking, bint timing,
     bint adopted, object priority
 ):
-    """Make the state of a queue over the driver's queue. The caller gets the owner's reference."""
+    """Make the state of a queue over the driver's queue. Returns it with the owner's reference."""
     cdef QueueState* state = new_queue_state(
         device, <void*> <uintptr_t> handle, next(_ids), owner, is_null, blocking, timing, adopted)
-    if not adopted:  # the driver's queue is handed on
+    if not adopted:  # the driver's queue is recycled
         Py_INCREF(native)
         state.made.native = <PyObject*> native
         state.made.priority = priority
@@ -84,7 +84,7 @@ cdef Queue new_queue(object device, QueueState* state, object adopted):
     queue.priority = state.made.priority
     queue.native = <object> state.made.native if adopted is None else adopted
     queue.reference = PyWeakref_NewRef(queue, None)
-    for watcher in tuple(watchers):  # one may leave
+    for watcher in tuple(watchers):  # a copy: a watcher may remove itself
         watcher(queue)
     return queue
 
@@ -93,14 +93,14 @@ cdef int check_may_wait(Queue queue, str what) except -1:
     """Check that the capture rules let the host query the queue, or wait for it."""
     if queue._capture is not None:
         queue._capture.refuse(f"{what} {queue!r}", LATER)
-    # While a blocking queue is captured, the null queue's command raises its own error: CaptureImplicitError.
+    # While a blocking queue is captured, a command on the null queue raises its own error: CaptureImplicitError.
     if captures_under_way() and not (queue.state.is_null and captures_that_bar_null(queue.device)):
         refuse_unsafe(f"{what} {queue!r}")
     return 0
 
 
 def set_capture(Queue queue, capture: Capture | None) -> None:
-    """Let a Capture record the queue's commands from now on, or let them run again."""
+    """Let `capture` record the queue's commands from now on. With None, they run again."""
     cdef bint begins = capture is not None
     if begins:
         queue._capture = capture
@@ -110,13 +110,13 @@ def set_capture(Queue queue, capture: Capture | None) -> None:
 
 
 def stop_checking(Queue queue) -> None:
-    """Tell the checker of races nothing of the queue's commands from now on."""
+    """Report no more of the queue's commands to the race checker."""
     with nogil:
         set_slow_path(queue.state, BY_CHECK, False)
 
 
 def watch(Queue queue, watched: bool) -> None:
-    """Let `watch_uses`'s watcher know what memory the queue's commands use, or not any more."""
+    """Begin or stop reporting what memory the queue's commands use to the watcher of `watch_uses`."""
     cdef bint wanted = watched
     with nogil:
         set_slow_path(queue.state, BY_WATCH, wanted)
@@ -140,13 +140,13 @@ def clock_of(Queue queue) -> dict[int, int]:
 
 
 def note_unseen_wait(Queue queue) -> None:
-    """Tell the checker of races that the queue waits for something that it cannot see."""
+    """Tell the race checker that the queue waits for something that it cannot see."""
     if is_checked(queue.state):
         races.wait_for_unseen(order_of(queue))
 
 
 cdef int join_step(Queue queue, object waited_for) except -1:
-    """Let a queue that waited for another, or for its event, take part in the step that this one is in."""
+    """Let a queue that waited for another queue, or for its event, join the step that the other is in."""
     cdef Event event
     if isinstance(waited_for, Queue):
         if (<Queue> waited_for)._step is not None:
@@ -164,8 +164,8 @@ cdef class Queue(AnyQueue):
     """An in-order queue of one device; HIP calls it a stream.
 
     `Device.queue` and `Device.adopt_queue` make queues; calling the class raises. Any thread may use a queue: each
-    command is atomic. Two Queues are equal when they are the same queue, as the null queues of two Devices of one name.
-    ``with queue:`` makes it the thread's current queue and closes nothing.
+    command is atomic. Queues that are the same queue compare equal, as the null queues of two Devices of one name.
+    ``with queue:`` makes it the thread's current queue; leaving the block does not close it.
 
     Attributes
     ----------
@@ -181,7 +181,7 @@ cdef class Queue(AnyQueue):
         raise ArgumentTypeError("a Queue is made by Device.queue")
 
     def __dealloc__(self):
-        # The work goes on. The device's registry keeps the state until the work is done.
+        # Its work goes on. The device's registry keeps the state until that is done.
         if is_forked():
             Py_INCREF(self.native)  # it is the parent's
         elif self.state != NULL and self.state.is_null:
@@ -201,7 +201,7 @@ cdef class Queue(AnyQueue):
 
     @property
     def id(self) -> int:
-        """A number that no other queue of this process has or will have."""
+        """A number that no other queue of this process ever has."""
         return self.state.epochs.queue_id
 
     @property
@@ -236,9 +236,9 @@ cdef class Queue(AnyQueue):
 
     @property
     def __cuda_stream__(self) -> Callable[[], tuple[int, int]]:
-        """Lets cuda.core, CuPy and others use this queue as their stream. Only queues of CUDA's devices have it.
+        """Lets cuda.core, CuPy and others use this queue as their stream. Only queues of CUDA devices have it.
 
-        forebay does not see what they submit: adopt a stream of theirs where both are to be ordered with other queues.
+        forebay does not see what they submit. To order that with other queues, adopt a stream of theirs.
         """
         name = "__cuda_stream__"
         shown = self.device.driver.queue_interface(name, self.native)
@@ -271,7 +271,7 @@ cdef class Queue(AnyQueue):
     @property
     def stats(self) -> Stats:
         """The counters of this queue, a `Stats`."""
-        return stats_of(self.state.counts)  # without the lock, as in `device_statistics`
+        return stats_of(self.state.counts)  # without the lock
 
     # -- commands
 
@@ -279,7 +279,7 @@ cdef class Queue(AnyQueue):
         self._check_open()
         return bind(self, self.state, kernel, grid, block, args)
 
-    # What replaces these, with its documentation, is `launch_definition`.
+    # For type checkers: `launch_definition` replaces both and has the documentation.
     @overload
     def launch(self, kernel: Kernel, grid: Grid, block: Grid, /, *args: Any, result: DTypeLike) -> Result: ...
 
@@ -289,20 +289,19 @@ cdef class Queue(AnyQueue):
     def copy(self, dst: Buffer | StridedView | HostBuffer, src: Buffer | StridedView | HostBuffer) -> None:
         """Copy all of `src` to `dst`: buffers, or C-contiguous host memory.
 
-        Host memory is a NumPy array, a tensor of PyTorch (``__dlpack__``) or anything with a buffer.
+        Host memory is a NumPy array, a tensor of PyTorch (``__dlpack__``) or anything with a buffer. Both sides must
+        have the same number of bytes, and nothing is converted. Elements that differ in size, or in being integers or
+        floating-point numbers, are refused, unless one side is bytes or structures (use ``.view`` to copy the bytes).
 
-        Both must have the same number of bytes. Nothing is converted: elements that differ in size, or in being
-        integers or floating-point numbers, are refused, unless one side is bytes or structures; ``.view`` of one side
-        says that its bytes are meant. A pageable source may be reused as soon as this
-        returns, because its bytes are staged. A pageable destination holds the result once the copy is done, after
-        `finish` or an event, and is kept alive until then. On Level Zero the call waits for that, as in CUDA. Pinned
-        memory (`forebay.host_empty`) is not staged: do not read or write it before the copy is done.
+        A pageable source is staged and may be reused as soon as this returns. A pageable destination is kept alive, and
+        holds the result once the copy is done, after `finish` or an event; on Level Zero the call waits for that, as in
+        CUDA. Pinned memory (`forebay.host_empty`) is not staged: do not read or write it before the copy is done.
 
         A source in host memory may have any strides. If an end is a `StridedView`, both have one shape, and a kernel
         copies; the other end may be host memory only as the source.
 
-        Does not wait for the copy otherwise, but may block while pageable memory is staged. Other threads run while the
-        host copies many bytes: whether the copy has what they write to the source then is unspecified.
+        Otherwise it does not wait for the copy, but may block while pageable memory is staged. Other threads run while
+        the host copies many bytes; whether the copy sees what they write to the source meanwhile is unspecified.
 
         Raises
         ------
@@ -317,9 +316,9 @@ cdef class Queue(AnyQueue):
         Raises
         ------
         InvalidArgumentError
-            When the value does not fit the dtype. In a capture, also when the device cannot fill with it: it can with
-            what repeats every 1, 2, 4, … or 128 bytes, in a part of the memory that begins at a multiple of that
-            (OpenCL 3.0, clEnqueueFillBuffer). Elsewhere copies do what the device cannot.
+            When the value does not fit the dtype. In a capture, also when the device cannot fill with it: the value
+            must repeat every 1, 2, 4, … or 128 bytes, and the part begin at a multiple of that (OpenCL 3.0,
+            clEnqueueFillBuffer). Outside a capture, copies replace such a fill.
         ClosedError, DriverError
         """
         if self._capture is None or not self._capture.fill(self, buf, value):
@@ -328,20 +327,16 @@ cdef class Queue(AnyQueue):
     def alloc(self, shape: ShapeLike, dtype: DTypeLike = "f4") -> Buffer:
         """Allocate a buffer from the device's `pool` for later commands on this queue (HIP, hipMallocAsync).
 
-        Other queues may use it after a wait for this one. Memory freed on this queue is handed out again at once.
-        Memory freed on another queue is handed out when this queue is ordered after the free, or when the free is done.
-        Otherwise the pool grows; only when it must not grow any more, this queue is made to wait for the free (CUDA's
-        rule for internal dependencies; see `MemoryPool`). A buffer that is dropped or closed instead of freed returns
-        to the pool once its uses are done. In a capture the allocation becomes a node, see `Graph.add_alloc`.
+        Other queues may use it after a wait for this one. Memory freed on this queue is reused at once. Memory freed on
+        another queue is reused when this queue is ordered after the free, or when the free is done. Otherwise the pool
+        grows. Only when it must not grow any more, this queue is made to wait for the free (CUDA's rule for internal
+        dependencies; see `MemoryPool`). A buffer that is dropped or closed instead of freed returns to the pool once
+        its uses are done. In a capture the allocation becomes a node (`Graph.add_alloc`). Blocks as `Device.empty`.
 
         Parameters
         ----------
         shape : int or tuple of int
         dtype : numpy dtype, "f4" by default
-
-        Notes
-        -----
-        Does not block, except where `Device.empty` does.
 
         Raises
         ------
@@ -354,13 +349,11 @@ cdef class Queue(AnyQueue):
         return buffer
 
     def free(self, buf: Buffer) -> None:
-        """Free `buf`, memory of `alloc`, in this queue's order: after all that was submitted to it (HIP, hipFreeAsync).
+        """Free `buf`, memory of `alloc`, after all commands submitted to this queue so far (HIP, hipFreeAsync).
 
-        New commands can use neither the buffer nor a view of it; commands submitted before still do. The memory may
-        come from another queue. This queue must first `wait` for its uses on other queues. Once memory that a graph
-        launch allocated is freed, the graph can be launched again. In a capture the free becomes a node.
-
-        Does not block.
+        Later commands cannot use the buffer or its views. The memory may come from another queue's `alloc`. This queue
+        must first `wait` for its uses on other queues. A graph that allocated the memory can be launched again after
+        the free. In a capture the free becomes a node. Does not block.
 
         Raises
         ------
@@ -378,17 +371,15 @@ cdef class Queue(AnyQueue):
     def host(self, function: Callable[[], object]) -> None:
         """Call ``function()`` on forebay's host thread when the queue reaches it. The queue waits until it returns.
 
-        The function may submit work but must not wait for any, nor close a device. If it raises, the next `finish` of
-        this queue or its device, or the next `wait` for an event of this queue, raises that exception. If none follows,
-        `sys.unraisablehook` gets it when the device is closed or gone, or the interpreter ends. Host functions run one
-        at a time.
-
-        Blocks only while the queue may be full behind another host function.
+        The function may submit work but must not wait for any, nor close a device. Host functions run one at a time. If
+        it raises, the next `finish` of this queue or its device, or the next `wait` for an event of this queue, raises
+        that exception. If none follows, `sys.unraisablehook` gets it when the device is closed or gone, or the
+        interpreter ends. Blocks only while the queue may be full behind another host function.
 
         Raises
         ------
         ArgumentTypeError
-            For what cannot be called.
+            When `function` is not callable.
         """
         if not callable(function):
             raise ArgumentTypeError(f"host() needs something to call, not {type(function).__name__}")
@@ -396,10 +387,10 @@ cdef class Queue(AnyQueue):
             submit_host_function(self, self.state, function)
 
     def gate(self) -> Gate:
-        """Hold the queue until the returned gate is opened: a user event of OpenCL. Does not block.
+        """Hold the queue until the returned gate is opened (OpenCL: a user event). Does not block.
 
-        Later commands of this queue, and what waits for them, run after it is opened. A host wait for any of them
-        blocks until another thread opens it. Dropping the last reference to the gate opens it.
+        Later commands of this queue, and what waits for them, run after that. A host wait for any of them blocks until
+        another thread opens the gate. Dropping the last reference to the gate opens it.
         """
         return submit_gate(self, self.state)
 
@@ -412,34 +403,28 @@ cdef class Queue(AnyQueue):
     def record(self, event: Event | None = None, timing: bool = False) -> Event: ...
 
     def record(self, event: Any = None, timing: bool = False) -> Any:
-        """Mark this point of the queue.
+        """Mark this point of the queue. Returns the event.
 
         Parameters
         ----------
         event : Event or IpcEvent, optional
             The event to record again; by default a new one is made. An event made with timing is recorded with timing.
         timing : bool
-            Whether the event can be used for `Event.elapsed`. Needs a queue with timing, which every queue has where
-            that is free (see `Device`). A timed record is its own command.
-
-        Returns
-        -------
-        Event or IpcEvent
+            Whether `Event.elapsed` can use the event. A timed record is its own command, and needs a queue with timing,
+            which every queue has where that is free (see `Device`).
         """
         return record(self, self.state, self.device, self._capture, event, timing)
 
     def wait(self, event_or_queue: Event | Queue | IpcEvent | None = None) -> None:  # None: see setup.py
         """Let later commands of this queue start only when the event, or all work of the other queue so far, is done.
 
-        A queue of a SYCL device also waits for a `dpctl.SyclEvent`, which is asked at once whether it is done.
-
         Does not block. Makes no driver call for an event that was never recorded or is done, or that this queue is
-        already ordered after.
+        already ordered after. A `dpctl.SyclEvent` is asked at once whether it is done.
 
         Parameters
         ----------
         event_or_queue : Event, Queue, IpcEvent or SyclEvent
-            Of a device in the same context.
+            Of a device in the same context; a SyclEvent for a queue of a SYCL device.
 
         Raises
         ------
@@ -465,7 +450,7 @@ cdef class Queue(AnyQueue):
     def query(self) -> bool:
         """Return whether everything submitted is done. Asks the driver, never blocks (HIP, hipStreamQuery).
 
-        The null queue speaks for the blocking queues too.
+        On the null queue this covers the blocking queues too.
 
         Raises
         ------
@@ -510,16 +495,10 @@ cdef class Queue(AnyQueue):
         after_wait(self.device, self)
 
     async def finished(self) -> None:
-        """Wait in an event loop of asyncio for everything submitted so far: ``await queue.finished()``.
+        """Wait in an asyncio event loop for everything submitted before the coroutine starts: ``await
+        queue.finished()``.
 
-        What is submitted is noted when the coroutine starts. The loop's other tasks go on, and no thread waits.
-
-        Raises
-        ------
-        DriverError
-            When the driver reports a failure.
-        Exception
-            Whatever a host function of this queue raised.
+        The loop's other tasks go on, and no thread waits. Raises as `finish` without a timeout.
         """
         await self.record()
 
@@ -530,24 +509,21 @@ cdef class Queue(AnyQueue):
 
         Launches, copies, fills, host functions and graph launches are captured. Records and waits become dependencies.
         Another queue of the device joins by waiting for an event recorded in the capture, or for the captured queue.
-        The captured queue must wait for it again before the end. An exception that leaves the block discards the
-        capture.
+        The captured queue must wait for it again before the end. An exception in the block discards the capture.
 
         While a blocking queue is captured, the null queue cannot be used. Synchronizing with or querying a captured
-        queue is an error. Both invalidate the capture, as does everything that a capture cannot record (HIP,
-        hipStreamBeginCapture).
+        queue is an error. Both invalidate the capture, as does all that it cannot record (hipStreamBeginCapture).
 
         Parameters
         ----------
         mode : "global", "thread_local" or "relaxed"
             Whether operations that might wait for a captured queue are an error in every thread, in this one, or in
-            none. These are `Device.empty` and its like, and `finish` and `query` of other queues. `Device.finish` is
-            always an error.
+            none: `Device.empty` and its like, and `finish` and `query` of other queues. `Device.finish` always is.
 
         Returns
         -------
         context manager
-            On entering it returns a `Graph`, which can be used once the block has ended.
+            Entering it returns a `Graph`, which can be used once the block has ended.
 
         Raises
         ------
@@ -565,10 +541,6 @@ cdef class Queue(AnyQueue):
     def end_capture(self) -> Graph:
         """End the capture that `begin_capture` began.
 
-        Returns
-        -------
-        Graph
-
         Raises
         ------
         CaptureError
@@ -584,19 +556,15 @@ cdef class Queue(AnyQueue):
 
     @property
     def capturing(self) -> bool:
-        """Whether its commands become part of a graph. Also True in an invalidated capture, until it is ended."""
+        """Whether its commands become nodes of a graph. Also True in an invalidated capture, until it is ended."""
         return self._capture is not None
 
     # -- steps
 
     def step(self) -> Step:
-        """Make a `Step`: ``with step:`` around a stretch of the program that repeats submits its launches at less cost.
+        """Make a `Step`: ``with step:`` around a repeated section of a program submits its launches at less cost.
 
-        Does not block.
-
-        Raises
-        ------
-        ClosedError
+        Does not block. Raises ClosedError.
         """
         self._check_open()
         return self.device._new_step(self)
@@ -610,12 +578,7 @@ cdef class Queue(AnyQueue):
     def close(self) -> None:
         """Refuse further commands. Submitted commands still run in order, and events recorded here stay valid.
 
-        Closing twice is fine.
-
-        Raises
-        ------
-        InvalidArgumentError
-            For the null queue, which is closed with its device.
+        May be called twice. Raises InvalidArgumentError for the null queue, which is closed with its device.
         """
         cdef Status status
         if is_closed(self.state):
@@ -649,7 +612,6 @@ cdef class Queue(AnyQueue):
         return 0
 
     def _raise(self, status: int, what: str) -> None:
-        """Raise the exception for a failed operation."""
         if status == QUEUE_CLOSED:
             raise self.device._unusable(self)
         if status == NULL_FORBIDDEN:
@@ -663,9 +625,8 @@ cdef class Queue(AnyQueue):
         return f"<forebay.Queue: {kind} {self.id} of {self.device.name}>"
 
 
-# -- how Python calls a launch: ``queue.launch(kernel, grid, block, …)`` and ``kernel[grid, block, queue](…)``
-#
-# Both take what CPython passes as it is: a Cython method would first put the arguments into a tuple, 40 ns a launch.
+# -- how Python calls a launch: ``queue.launch(kernel, grid, block, …)`` and ``kernel[grid, block, queue](…)``. Both
+# take the arguments as CPython passes them: a Cython method would first put them into a tuple, 40 ns a launch.
 
 
 cdef extern from "Python.h":
@@ -700,7 +661,7 @@ cdef bint captured_launch(
         if kernel.layout[i].kind == POINTER and (
             isinstance(argument, np.ndarray) or is_foreign(argument, kernel.device.driver)
         ):
-            return False  # the caller then launches again with Buffers, and comes here again
+            return False  # the caller launches with Buffers instead, which comes here again
     return capture.launch(queue, kernel, grid, block, tuple(given))
 
 
@@ -720,7 +681,7 @@ cdef object launch_not_plain(
     Queue queue, Kernel kernel, object grid, object block, PyObject* const* arguments, Py_ssize_t count,
     PyObject* keywords
 ):
-    """Launch a kernel that is not plain, or one with keywords, whose values come after the arguments."""
+    """Launch with keywords, whose values come after the arguments, or a kernel that is not plain."""
     if keywords != NULL:
         if <tuple> keywords != ("result",):
             raise ArgumentTypeError(
@@ -738,7 +699,7 @@ cdef object launch_not_plain(
 
 
 cdef object launch_method(object self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords):
-    cdef PyObject* kernel  # borrowed, as the next two are: the caller keeps them
+    cdef PyObject* kernel  # these three are borrowed from the caller
     cdef PyObject* grid
     cdef PyObject* block
     if count < 3:
