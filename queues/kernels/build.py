@@ -1,7 +1,4 @@
-"""Building programs: readable logs, progress on a terminal, and builds in a process of their own.
-
-A log has each message of a compiler, with the line of the source and a caret below.
-"""
+"""Building programs: readable logs with source lines, progress on a terminal, and builds in a process of their own."""
 
 from __future__ import annotations
 
@@ -27,12 +24,12 @@ from forebay.core.driver import DeviceInfo
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-# PoCL puts the kind first, and then a file of its own. Intel puts a number of its own where a file would be.
+# PoCL puts the kind first, then a file of its own. Intel puts a number where a file would be.
 PLAIN = re.compile(r"^(\d+):(\d+): (.*)$")
 IN_A_FILE = re.compile(r"^(fatal error|error|warning|note): \S*:(\d+):(\d+): (.*)$")
 FILE_FIRST = re.compile(r"^(?:<[^>]*>|[^:\s]+):(\d+):(\d+): ((?:fatal error|error|warning|note|remark): .*)$")
 KINDS = ("fatal error: ", "error: ", "warning: ", "note: ")
-SHOWN = re.compile(r"^ *\d* \|")  # a line of the source, or what stands below it
+SHOWN = re.compile(r"^ *\d* \|")  # a line of the source, or the line below it
 
 
 def read_position(line: str) -> tuple[int, int, str] | None:
@@ -46,7 +43,7 @@ def read_position(line: str) -> tuple[int, int, str] | None:
 
 
 def readable(log: str, source: str | bytes) -> str:
-    """Return the messages of a compiler's log, each with the line that it is about; an empty str for none."""
+    """Return the messages of a compiler's log, each with its source line and a caret; "" for none."""
     lines, rows = log.splitlines(), source.splitlines() if isinstance(source, str) else []
     shown: list[str] = []
     i = 0
@@ -62,30 +59,27 @@ def readable(log: str, source: str | bytes) -> str:
             excerpt.append(lines[i])
             i += 1
         if not excerpt and 1 <= row <= len(rows):
-            margin = re.sub(r"\S", " ", rows[row - 1][: column - 1])  # tabs stay, so that the caret stands right
+            margin = re.sub(r"\S", " ", rows[row - 1][: column - 1])  # keeps tabs, which align the caret
             excerpt = [f"{row:5} | {rows[row - 1]}", f"      | {margin}^"]
         shown += excerpt
     return "\n".join(shown)
 
 
-# -- shows on a terminal that something is being built, once that takes a while
-#
-# No compiler tells how far it is, so there is a bar without an end, and the time that went by.
+# -- progress on a terminal, for long builds. Compilers report none, so it is an endless bar and the time.
 
 
-AFTER = 1.0  # seconds after which it is shown
-EVERY = 0.5  # seconds; drawing takes the GIL from threads that launch meanwhile
+AFTER = 1.0  # seconds until it is shown
+EVERY = 0.5  # seconds; drawing takes the GIL from threads that launch
 VARIABLE = "FOREBAY_PROGRESS"
 
-_shown = threading.Lock()  # by one of the threads that build at once
+_shown = threading.Lock()  # one building thread shows its progress at a time
 
 
 @contextlib.contextmanager
 def shown_while_building(what: str) -> Iterator[None]:
-    """Show a bar on the standard error, from the second second of the block to its end, with what is built.
+    """Show a bar on the standard error, from one second into the block on.
 
-    Nothing is shown where that is no terminal, while another thread shows what it builds, and with
-    ``FOREBAY_PROGRESS=0``.
+    None is shown without a terminal, while another thread shows one, or with ``FOREBAY_PROGRESS=0``.
     """
     try:
         is_wanted = os.environ.get(VARIABLE) != "0" and sys.stderr.isatty()
@@ -110,13 +104,13 @@ def shown_while_building(what: str) -> Iterator[None]:
 def _show(what: str, over: threading.Event) -> None:
     if over.wait(AFTER):
         return
-    from rich.console import Console  # most programs never build for so long
+    from rich.console import Console  # late: most builds are shorter
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("forebay: building {task.description}", markup=False), BarColumn(16), TimeElapsedColumn())
-    with contextlib.suppress(OSError, ValueError):  # the terminal has gone, or the program has closed it
+    with contextlib.suppress(OSError, ValueError):  # the terminal is gone or closed
         console = Console(stderr=True)
-        # Drawn here and not by rich's own thread. What the program prints is none of its business.
+        # Drawn here, not by rich's thread, and without redirecting what the program prints.
         with Progress(
             *columns, console=console, transient=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False,
             disable=not console.is_interactive,
@@ -127,22 +121,21 @@ def _show(what: str, over: threading.Event) -> None:
                 progress.refresh()
 
 
-# -- builds SPIR-V in a process of its own, where a driver's compiler can end the process that calls it
-#
-# Intel's compilers, for CPUs and for GPUs, do so for some modules that are valid. A process is started for the first
-# program, serves those that follow, and ends when nothing was asked for a while. Threads that build at once have one
-# each, as far as there are processors. What comes back is the driver's binary, and facts about the kernels where its
-# folder needs them. The asking process loads it as if it came from the disk cache.
+# -- builds SPIR-V in a process of its own, because a driver's compiler can end the process that calls it.
+# Intel's compilers, for CPUs and for GPUs, do so for some valid modules. A process is started for the first program,
+# serves later ones, and ends when idle for a while. Threads that build at once have one each, up to the number of
+# processors. It returns the driver's binary, and facts about the kernels where the driver's folder needs them. The
+# caller loads it as if it came from the disk cache.
 
 
 ACCEPTED = "accepted"
 UNAVAILABLE = "unavailable"
-# Processor time after which a build is given up, unless the environment variable FOREBAY_BUILD_SECONDS gives another:
-# Intel's compiler for CPUs takes for ever over some large kernels.
+# Processor seconds after which a build is given up, unless the environment variable FOREBAY_BUILD_SECONDS gives another
+# limit: Intel's compiler for CPUs never ends for some large kernels.
 SECONDS = 300
-LAST_WORDS = 2000  # characters of what a process that died had said
+LAST_WORDS = 2000  # characters of a dead process's output to report
 IDLE = 60.0  # seconds without a program after which the process ends
-GRACE = 10.0  # seconds after which a process that should have ended itself is ended
+GRACE = 10.0  # seconds after which a process that should have ended itself is killed
 
 _turns = threading.BoundedSemaphore(os.cpu_count() or 1)
 _idle: list[ChildProcess] = []
@@ -151,21 +144,20 @@ if hasattr(os, "register_at_fork"):
 
 
 class BuildProcessError(Exception):
-    """No process could be started, or it does not find the device: the caller builds without one."""
+    """No process could be started, or it does not find the device: the caller must build in its own process."""
 
 
 class CompilerEndedError(errors.BuildError):
-    """The compiler ended the process that it worked in, or was ended because it took too long."""
+    """The compiler ended its process, or was ended because it took too long."""
 
 
 def build_apart(worker: str, info: DeviceInfo, source: bytes, options: tuple[str, ...]) -> bytes:
-    """Build SPIR-V for a device in the other process; return what ``build`` of the worker returns there.
+    """Build SPIR-V for a device in another process; return what ``build`` of the worker returns there.
 
-    The worker is a module of the driver's folder: there ``open_again(info)`` opens the device, or returns None, and
-    ``build(opened, source, options)`` builds. Blocks while it compiles. As many programs are built at a time as there
-    are processors.
-
-    Raises `BuildError`, `CompilerEndedError`, `BuildProcessError`, `InvalidArgumentError` (FOREBAY_BUILD_SECONDS).
+    The worker is a module of the driver's folder: its ``open_again(info)`` opens the device, or returns None, and its
+    ``build(opened, source, options)`` builds. Blocks while it compiles, and while as many programs are being built as
+    there are processors. Raises `BuildError`, `CompilerEndedError`, `BuildProcessError`, and `InvalidArgumentError` for
+    FOREBAY_BUILD_SECONDS.
     """
     seconds = build_seconds()
     request = (seconds, worker, dataclasses.replace(info, native=None), source, options)
@@ -187,7 +179,7 @@ def build_apart(worker: str, info: DeviceInfo, source: bytes, options: tuple[str
                 )
             process.end()
             raise CompilerEndedError(message, log=message) from None
-        except BaseException:  # Ctrl-C: the answer would be taken for that to the next request
+        except BaseException:  # Ctrl-C: the answer would be taken as that of the next request
             process.end()
             raise
         _idle.append(process)
@@ -199,7 +191,7 @@ def build_apart(worker: str, info: DeviceInfo, source: bytes, options: tuple[str
 
 
 def build_seconds() -> int:
-    """Return FOREBAY_BUILD_SECONDS; InvalidArgumentError if it is no number of seconds."""
+    """Return FOREBAY_BUILD_SECONDS. Raises InvalidArgumentError if it is not a number of seconds."""
     text = os.environ.get("FOREBAY_BUILD_SECONDS", str(SECONDS))
     if not text.isdecimal() or not int(text):
         raise errors.InvalidArgumentError(f"FOREBAY_BUILD_SECONDS is a whole number of seconds above 0, not {text!r}")
@@ -207,8 +199,8 @@ def build_seconds() -> int:
 
 
 def expect() -> None:
-    """Start a process if none is idle, because a program for it is being made. Does not block."""
-    if not _idle and _turns.acquire(blocking=False):  # else all are at work
+    """Start a process if none is idle, because it will soon be needed. Does not block."""
+    if not _idle and _turns.acquire(blocking=False):  # else all are busy
         try:
             with contextlib.suppress(OSError):
                 _idle.append(ChildProcess(__name__))
@@ -228,7 +220,7 @@ def _accepting(request: object) -> ChildProcess:
         except BaseException:
             process.end()
             raise
-        process.end()  # it has ended before, because it was idle
+        process.end()  # it had ended because it was idle
         if is_new:
             raise BuildProcessError("the process for building ended when it was asked")
 
@@ -240,15 +232,12 @@ def _end() -> None:
 
 
 class ChildProcess:
-    """A Python process that does ``serve(connection)`` of a module, with the other end of `connection`.
-
-    Raises OSError when it cannot be started.
-    """
+    """A Python process that runs ``serve(connection)`` of a module. Raises OSError when it cannot be started."""
 
     def __init__(self, module: str) -> None:
-        from multiprocessing.connection import Pipe  # most programs start no process
+        from multiprocessing.connection import Pipe  # late: most programs start no process
 
-        # A file, not a pipe that nobody reads until the end.
+        # A file, because a pipe that is read only at the end would fill up.
         self.said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed in end()
         self.connection: Connection
         self.connection, theirs = Pipe()
@@ -262,7 +251,7 @@ class ChildProcess:
             )  # fmt: skip
 
     def accepts(self, request: object) -> bool:
-        """Send a request; return whether it was received."""
+        """Send a request; return whether it was sent."""
         try:
             self.connection.send(request)
             return bool(self.answer() == ACCEPTED)
@@ -270,18 +259,18 @@ class ChildProcess:
             return False
 
     def answer(self) -> Any:
-        """Return what it sends next."""
+        """Return its next message."""
         return self.connection.recv()
 
     def how_it_ended(self) -> tuple[str, str]:
-        """Wait for its end. Return by which signal or status it ended, and all that it said."""
+        """Wait for its end. Return the signal or status of its end, and its output."""
         status = self.child.wait()
         self.said.seek(0)
         said = self.said.read().decode(errors="replace").strip()
         return signal.Signals(-status).name if status < 0 else f"exit status {status}", said
 
     def end(self) -> None:
-        """End it. One that does not even end when it is killed, because the system waits for its device, is left."""
+        """Kill it. A process that survives that, because the system waits for its device, is left alone."""
         self.child.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.child.wait(GRACE)
@@ -290,17 +279,14 @@ class ChildProcess:
 
 
 def python_command(code: str) -> list[str]:
-    """Return the command line of a Python that runs this code, and imports and loads what this one does."""
+    """Return the command line of a Python that runs this code with this one's imports and libraries."""
     if not sys.executable:
         raise OSError("the path of Python is not known")
     return [*_loader(), sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {code}"]
 
 
 def _loader() -> list[str]:
-    """What stands before Python in this process's command line, if that was started through a dynamic loader.
-
-    Somebody who runs Python that way has libraries there that a driver needs (man ld.so).
-    """
+    """Return the dynamic loader's part of this command line, if any: it names libraries of drivers (man ld.so)."""
     try:
         words = Path("/proc/self/cmdline").read_bytes().decode(errors="surrogateescape").split("\0")[:-1]
         before = words[: len(words) - len(sys.orig_argv)]
@@ -313,7 +299,7 @@ def _loader() -> list[str]:
 
 
 def serve(connection: Connection) -> None:
-    """Build what is asked for until the asking process ends, or nothing comes for a while."""
+    """Build on request until the other end closes, or it is idle for a while."""
     import resource
 
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
@@ -330,16 +316,16 @@ def serve(connection: Connection) -> None:
 
 
 def _end_with_parent(connection: Connection) -> None:
-    """End this process when the one that asks has ended, also in the middle of a build, which may take for ever."""
+    """End this process when its parent has ended, also in the middle of a build, which may never end."""
     import select
 
     poll = select.poll()
-    poll.register(connection, 0)  # it tells of nothing but the other end
+    poll.register(connection, 0)  # reports only that the other end closed
     poll.poll()
     os._exit(0)
 
 
-_opened: dict[str, Any] = {}  # what `open_again` of a worker returned, by the name of the device
+_opened: dict[str, Any] = {}  # results of a worker's `open_again`, by device name
 
 
 def _built(worker: str, info: DeviceInfo, source: bytes, options: tuple[str, ...]) -> tuple[Any, ...]:
@@ -355,5 +341,5 @@ def _built(worker: str, info: DeviceInfo, source: bytes, options: tuple[str, ...
         return ("BuildError", str(error), error.log)
     except errors.Error as error:
         return (type(error).__name__, str(error))
-    except Exception as error:  # a driver's, which may not be known where it is unpickled
+    except Exception as error:  # the driver's; the other process may be unable to unpickle it
         return ("BuildError", f"{type(error).__name__}: {error}", str(error))

@@ -1,7 +1,7 @@
-"""Keeps the bytes that a compiler made on disk, from one process to the next.
+"""Keeps compiled binaries on disk, from one process to the next.
 
-Files in the folder are never trusted to be complete: processes write at the same time or are killed, and disks fill up.
-Whatever goes wrong with the cache, a program still gets its kernels, only later. So nothing here raises because of it.
+Files may be incomplete: processes write at the same time or are killed, and disks fill up. A failure of the cache costs
+only a build, so nothing here raises because of it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ PRIME = 0x01000193
 
 
 def content_id(program_digest: str, kernel_name: str, task_index: int = 0, *, bits: int = BITS) -> int:
-    """Return the FNV-1a hash of a task; task 0 is the kernel itself. The digest of the program's content is a key of
-    `key_of`. Fewer than 32 bits fold the hash, to test collisions.
-    """
+    """Return the FNV-1a hash of a task (0: the kernel) and a key of `key_of`, folded to `bits` to test collisions."""
     value = OFFSET_BASIS
     for byte in f"{program_digest}\0{kernel_name}\0{task_index}".encode():
         value = (value ^ byte) * PRIME & 0xFFFFFFFF
@@ -43,11 +41,10 @@ def content_id(program_digest: str, kernel_name: str, task_index: int = 0, *, bi
 
 
 class Identities:
-    """The ids of one program's kernels and of their tasks: the same in every process, never 0, and no two alike.
+    """The ids of one program's kernels and of their tasks: the same in every process, never 0, and unique.
 
-    A task of a kernel is one of its parameters, counted from 1; `parameters` has their number, by kernel. Of two that
-    would have the same id, the later gets the next free one: kernels come first, and both in the order of their names.
-    `program_digest` and `bits` are those of `content_id`.
+    A task is a parameter of a kernel, counted from 1; `parameters` has their number by kernel. On a collision the later
+    gets the next free id: kernels precede tasks, and both go by name. For the others see `content_id`.
     """
 
     def __init__(self, program_digest: str, parameters: Mapping[str, int], *, bits: int = BITS) -> None:
@@ -57,9 +54,7 @@ class Identities:
         self._kernels = self._give((name, 0) for name in self._parameters)
 
     def of(self, kernel_name: str, task_index: int = 0) -> int:
-        """Return the id of a task, or of the kernel itself without `task_index`. Raises `InvalidArgumentError` if the
-        program has no such task, or more than there are ids.
-        """
+        """Return the id of a task, or of the kernel. Raises `InvalidArgumentError` for others, and if ids run out."""
         ids = self._tasks if task_index else self._kernels
         if (kernel_name, task_index) not in ids:
             raise InvalidArgumentError(f"the program has no task {task_index} of a kernel {kernel_name!r}")
@@ -91,37 +86,37 @@ KEY = re.compile(r"[0-9a-f]{64}")
 LENGTH = struct.Struct("<Q")  # of the table of parameters
 PART = ".part-"  # of files that are being written
 HOUR = 3600.0
-# Looking at all files costs more than compiling, once there are thousands: it happens once for this part of the limit.
+# With thousands of files, listing the folder costs more than compiling: do it once per this part of the limit written.
 PART_OF_LIMIT, BLOCK = 16, 4096
-_chance = random.Random()  # the program's own numbers stay as they are
+_chance = random.Random()  # leaves the program's own random state alone
 CONTINUED = re.compile(r"(?:\\|\?\?/)\s*[\n\r]")  # lines, as compilers join them first; with trigraph
-# Directives after which a program is more than its source: with digraph and trigraph, and with comments, which may have
-# several lines, in between. Each # is looked at by itself, so that no string that looks like a comment hides one.
+# Directives that make a program more than its source, also as digraph or trigraph and with comments of several lines in
+# between. Each # is checked by itself, so that no string that looks like a comment hides one.
 READS_FILES = re.compile(
     r"(?:#|%:|\?\?=)(?:[^\w/#]|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/)*(?:include|import|embed)|__has_(?:include|embed)"
 )
 
 
 class Entry(NamedTuple):
-    """A program's cache entry: the driver's binary, if there is one, and the parameters of the kernels.
+    """A cache entry: the driver's binary, if there is one, and the kernels' parameters.
 
     Intel's CPU runtime (2026.2.0) does not report the parameters of a program made from a binary.
     """
 
     binary: bytes
-    declared: dict[str, list[Declared]]  # by kernel. The size of a structure is 0 as long as nobody has asked for it
+    declared: dict[str, list[Declared]]  # by kernel; the size of a structure is 0 until it is computed
     log: str = ""
-    vectors: bool = True  # whether Intel's CPU runtime made vectors
+    vectors: bool = True  # whether Intel's CPU runtime vectorized the kernels
 
     def dumps(self) -> bytes:
-        """The entry as bytes."""
+        """Serialize the entry."""
         told = {"kernels": self.declared, "log": self.log, "vectors": self.vectors}
         facts = json.dumps(told, separators=(",", ":")).encode()
         return LENGTH.pack(len(facts)) + facts + self.binary
 
     @classmethod
     def loads(cls, data: bytes) -> Entry | None:
-        """The entry from bytes; None if the bytes are not an entry."""
+        """Deserialize an entry; None if `data` is not one."""
         try:
             (length,) = LENGTH.unpack_from(data)
             table, binary = data[LENGTH.size :][:length], data[LENGTH.size + length :]
@@ -146,9 +141,7 @@ class CacheInfo(NamedTuple):
 
 
 def key_of(*parts: bytes | str) -> str:
-    """Return the key of a value computed from `parts`, in this order: a source and everything else that affects the
-    result. A text equals its UTF-8 bytes.
-    """
+    """Return the key of a result computed from `parts`, in this order. Text counts as its UTF-8 bytes."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode(errors="surrogatepass") if isinstance(part, str) else part
@@ -158,18 +151,16 @@ def key_of(*parts: bytes | str) -> str:
 
 
 def reads_files(source: bytes | str) -> bool:
-    """Return whether a program in OpenCL C may read files, which can change while the source does not. What looks like
-    such a directive in a comment or a string counts as well.
-    """
+    """Return whether an OpenCL C program has directives that read files, which can change, also in comments."""
     return isinstance(source, str) and READS_FILES.search(CONTINUED.sub("", source)) is not None
 
 
 class BinaryCache:
-    """Bytes by key, in a folder (`folder_named`) that any number of threads and processes may use. It is made when
-    first written to; if it cannot be made or read, the cache is always empty.
+    """Bytes by key, in a folder (`folder_named`) that any number of threads and processes may use.
 
-    Beyond `limit` bytes the least recently used are removed. Usage within an hour counts as one. Not every write looks:
-    the folder may grow past the limit by a sixteenth, on average.
+    The first write makes the folder; if that fails, or it cannot be read, the cache is empty. Beyond `limit` bytes the
+    least recently used entries are removed; usage within an hour counts as one. As not every write checks, the folder
+    may exceed the limit by a sixteenth on average.
     """
 
     def __init__(self, folder: os.PathLike[str] | str | None = None, limit: int = LIMIT) -> None:
@@ -177,7 +168,7 @@ class BinaryCache:
         self._folder = folder_named("programs", folder)
 
     def get(self, key: str) -> bytes | None:
-        """Return the value of this key, one of `key_of`'s. None if there is none, or it is incomplete."""
+        """Return the value of a key of `key_of`. None if there is none, or it is incomplete."""
         path = self._path(key)
         if path is None:
             return None
@@ -199,13 +190,13 @@ class BinaryCache:
         return value
 
     def put(self, key: str, value: bytes) -> None:
-        """Keep `value` under this key, replacing an earlier value; now and then remove what is beyond the limit."""
+        """Store `value` under this key; sometimes remove what is beyond the limit."""
         path = self._path(key)
         if path is None or HEADER.size + len(value) > self._limit:
             return
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # The file gets its name only when it is complete, so that readers see the old file or the new one.
+            # Renamed only when complete, so that readers see the old file or the new one.
             number, part = tempfile.mkstemp(prefix=PART, dir=path.parent)
             try:
                 with open(number, "wb") as file:
@@ -227,7 +218,7 @@ class BinaryCache:
         return CacheInfo(self._folder, len(sizes), sum(sizes), self._limit)
 
     def clear(self) -> None:
-        """Remove all entries, also those of other processes. Foreign files in the folder stay."""
+        """Remove all entries, also those of other processes. Other files in the folder stay."""
         for path, _ in self._files():
             _remove(path)
 
@@ -264,8 +255,8 @@ class BinaryCache:
 
 
 def folder_named(name: str, chosen: os.PathLike[str] | str | None = None) -> Path | None:
-    """Return the chosen folder, else that of this name in the one that the environment variable ``FOREBAY_CACHE``
-    names, or in the user's cache folder; None if there is to be no cache (``FOREBAY_NO_CACHE``, set to anything).
+    """Return the folder `chosen`, else `name` in the folder of the environment variable ``FOREBAY_CACHE`` or the user's
+    cache folder; None if ``FOREBAY_NO_CACHE`` is set to anything.
     """
     if os.environ.get("FOREBAY_NO_CACHE"):
         return None
@@ -282,12 +273,12 @@ def folder_named(name: str, chosen: os.PathLike[str] | str | None = None) -> Pat
 
 
 def without_waiting(path: str, flags: int) -> int:
-    """Open a file, as an `opener` of `open`; what would wait for another process, as a pipe, at once or not at all."""
+    """Open a file, as an `opener` of `open`, without waiting for another process as with a pipe."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
 
 
 def open_file(path: Path) -> BinaryIO:
-    """Open a file of a cache to read it. Raises OSError for anything else that has its name."""
+    """Open a cache file for reading. Raises OSError for anything but a regular file."""
     file = open(path, "rb", opener=without_waiting)  # noqa: SIM115 - the caller closes it
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
@@ -296,10 +287,7 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def put_in_place(part: os.PathLike[str] | str, path: Path) -> None:
-    """Give a file that is complete its name in a cache, whatever has that name now.
-
-    An empty folder is replaced, too. One that is not empty is kept, and a warning is logged. Raises OSError.
-    """
+    """Rename a complete cache file, replacing a file or empty folder. Logs a warning for others. Raises OSError."""
     try:
         os.replace(part, path)
     except OSError:
@@ -314,7 +302,7 @@ def put_in_place(part: os.PathLike[str] | str, path: Path) -> None:
 
 
 def _header(key: str, value: bytes) -> bytes:
-    # With the key in the checksum, a file under another's name is not taken for it.
+    # The checksum includes the key, so that a file under another's name is refused.
     return HEADER.pack(MAGIC, len(value), hashlib.sha256(key.encode() + value).digest())
 
 

@@ -10,7 +10,7 @@ from forebay.core.state cimport DeviceState
 
 
 cdef enum:
-    MOST_PACKED = 1024  # the most bytes of packed arguments for which the common launch has room
+    MOST_PACKED = 1024  # bytes of packed arguments that the common launch can hold
 
 
 cdef class Kernel:
@@ -27,8 +27,8 @@ cdef class Kernel:
     cdef size_t packed_size  # a whole number of pairs of words, so that they are compared in pairs
     cdef uint64_t id
     cdef bint closed
-    cdef bint plain  # open, without scratch, follows no pointers, and has no more than MOST_PACKED bytes of arguments
-    cdef bint follows  # it follows pointers that it finds in memory, so it may write anywhere
+    cdef bint plain  # open, no scratch, no indirect access, and at most MOST_PACKED bytes of arguments
+    cdef bint follows  # indirect access: it may write anywhere
     cdef bint has_local  # some parameter is local memory
     cdef vector[Py_ssize_t] written  # the parameters through which a launch may write
     cdef dict parts  # what `reads` and `writes` declared, by index of the parameter; None: nothing
@@ -50,6 +50,6 @@ cdef class Kernel:
 
 cdef Kernel new_kernel(object device, DeviceState* state, object native, object identities, object accesses)
 
-# Makes what ``kernel[grid, block]`` is. Set by the module of queues, which it launches on: they are above kernels.
+# Makes ``kernel[grid, block]``. Set by the module of queues, which is on a higher layer.
 ctypedef object (*Configure)(Kernel kernel, tuple given)
 cdef Configure configure

@@ -37,19 +37,18 @@ if TYPE_CHECKING:
     from forebay.queues.memory.shapes import Grid
     from forebay.queues.queue import Queue
 
-# The driver's kernels, for traces, by the handles of what was made of them: that of one that is gone may be another's
+# The driver's kernels by handle, for traces. The entry of a freed kernel may be replaced, because handles are reused.
 natives: weakref.WeakValueDictionary[int, DriverKernel] = weakref.WeakValueDictionary()
-_ids = itertools.count(1)  # never used again, so a plan can never be taken for another kernel's
+_ids = itertools.count(1)  # never reused, so that a plan always belongs to its own kernel
 
 
 def names() -> dict[int, str]:
-    """Return the names of the driver's kernels, for traces, by handle."""
-    made = list(natives.data.items())  # at once: other threads make some
+    made = list(natives.data.items())  # one atomic step: other threads add to it
     return {handle: native.name for handle, reference in made if (native := reference()) is not None}
 
 
 cdef Kernel new_kernel(object device, DeviceState* state, object native, object identities, object accesses):
-    """Make a Kernel. ``native`` is a `DriverKernel`; ``identities`` and ``accesses`` are those of its program."""
+    """Make a Kernel. `native` is a `DriverKernel`; `identities` and `accesses` are those of its program."""
     cdef Kernel kernel = Kernel.__new__(Kernel)
     cdef Parameter* layout
     cdef Py_ssize_t i
@@ -111,7 +110,6 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native, object 
 
 
 def check_queue(queue: object) -> None:
-    """Raise for what is no Queue."""
     if not isinstance(queue, AnyQueue):
         raise ArgumentTypeError(f"a launch needs a Queue, not {type(queue).__name__}")
 
@@ -120,7 +118,7 @@ def check_queue(queue: object) -> None:
 cdef class Kernel:
     """A kernel of a Program: ``program["name"]``. Calling the class raises.
 
-    It may be launched from any thread and on any queue of its device: each (kernel, queue) pair has its own arguments.
+    Any thread may launch it on any queue of its device: each (kernel, queue) pair has its own arguments.
 
     Attributes
     ----------
@@ -129,7 +127,7 @@ cdef class Kernel:
         Name, kind, type and bytes of each, as the driver reports them.
     device : Device
     content_id : int
-        Computed from the program's source and options and the kernel's name. It is the same in every process.
+        A hash of the program's source and options and the kernel's name, the same in every process.
     """
 
     device: Device
@@ -160,27 +158,27 @@ cdef class Kernel:
 
     @property
     def max_block_size(self) -> int:
-        """Work-items that a group of this kernel can have on its device."""
+        """The most work-items that a group of this kernel can have."""
         return self.max_block
 
     @property
     def static_local_bytes(self) -> int:
-        """Local memory of a group by the kernel's own declarations, in bytes; 0 where the driver does not tell."""
+        """Bytes of local memory that the kernel declares for a group; 0 if the driver does not report them."""
         self._check_open()
         return self.native.static_local_bytes
 
     def groups_at_once(self, block: Grid, local_bytes: SupportsIndex = 0) -> int:
-        """Return how many groups of so many work-items the device runs at the same time, at least.
+        """Return how many groups of `block` work-items the device can run at once, at least.
 
-        That is 0 where a group has less local memory than is asked for. The drivers of CUDA and Level Zero tell.
-        Elsewhere it is one for each compute unit, and on CPUs one less.
+        CUDA and Level Zero report it: 0 if a group needs more local memory than there is. Elsewhere it is one for each
+        compute unit, and on CPUs one less.
 
         Parameters
         ----------
         block : int or tuple of 1 to 3 int
             Work-items per group.
         local_bytes : int
-            Local memory of a group that the launch gives, in bytes, beside that of the kernel's own declarations.
+            Local memory in bytes that the launch gives a group, besides what the kernel declares.
 
         Raises
         ------
@@ -202,7 +200,7 @@ cdef class Kernel:
         return 0 if nbytes > self.local_bytes else self.native.groups_at_once((*extents, 1, 1)[:3], nbytes)
 
     def _create(self) -> int:
-        """Return the handle of a new driver kernel, which the caller owns."""
+        """Return the handle of a new driver kernel, owned by the caller."""
         self._check_open()
         native = self.native  # another thread may close the kernel
         with finished_before_exit(f"kernel {self.name!r}"):
@@ -213,14 +211,15 @@ cdef class Kernel:
     def scratch(self, name: str, size: SupportsIndex | Size) -> None:
         """Declare that a pointer parameter is scratch: launches leave it out, and it gets memory of `size` bytes.
 
-        The memory belongs to one kernel on one queue, where launches use it one after the other. Its contents are
-        unspecified. It grows when a launch needs more. A size that depends on data is computed again only after
-        something may have written to the data. That takes one launch for each changed buffer and one host synchronize,
-        so such a launch blocks. It measures the data after all writes submitted so far, on any queue, that forebay
-        knows. Declaring the first such size on a Device builds what measures.
+        The memory belongs to one kernel on one queue, whose launches use it in turn. Its contents are unspecified. It
+        grows when a launch needs more.
 
-        In a graph the same holds for launches of the graph. Each executable graph has its own scratch for each branch,
-        and grows it when a launch needs more. A graph that writes to data from which it takes a size is refused.
+        A size that depends on data is computed again only if something may have written to the data. It measures the
+        data after all known writes submitted so far, on any queue. This takes one launch for each changed buffer and
+        one host synchronize, so that launch blocks. The first such declaration on a Device builds kernels for this.
+
+        The same holds for launches of a graph. Each executable graph has its own scratch for each branch. A graph that
+        writes to data from which it takes a size is refused.
 
         Parameters
         ----------
@@ -233,7 +232,7 @@ cdef class Kernel:
         Raises
         ------
         ArgumentTypeError, InvalidArgumentError
-            When there is no such parameter, when it is not a writable pointer, or when it is declared already.
+            When there is no such parameter, it is not a writable pointer, or it is declared already.
         ClosedError
 
         Examples
@@ -262,22 +261,22 @@ cdef class Kernel:
         self.scratch_sizes = (*self.scratch_sizes, (index, size))
 
     def reads(self, name: str, part: slice | None = None) -> None:
-        """Declare that the kernel only reads what the parameter `name` points to: for `Device.races`.
+        """Declare for `Device.races` that the kernel only reads what the pointer parameter `name` points to.
 
-        A pointer that is not const counts as written there otherwise. Nothing else changes.
+        Without this, a pointer that is not const counts as written. Nothing else changes.
 
         Parameters
         ----------
         name : str
             Name of a parameter that points to global memory.
         part : slice, optional
-            The elements that a launch uses, by default all. Its bounds are ints, or Sizes of `Argument`: slice
+            The elements that a launch uses, by default all. Its bounds are ints, or Sizes of `Argument`:
             ``slice(Argument("first"), Argument("first") + Argument("count"))``.
 
         Raises
         ------
         ArgumentTypeError, InvalidArgumentError
-            When there is no such parameter, it is no such pointer, or the part is no such slice.
+            When the parameter or the part is not as described.
         ClosedError
         """
         self._declare(name, part, False)
@@ -307,13 +306,12 @@ cdef class Kernel:
         self.parts = {**(self.parts or {}), index: (writes, *bounds)}
 
     def follow_pointers(self) -> None:
-        """Declare that the kernel follows pointers that it finds in memory or gets as numbers (`Buffer.address`).
+        """Declare that the kernel uses pointers that it finds in memory or gets as numbers (`Buffer.address`).
 
-        The driver then makes all of the device's memory ready for the kernel (Level Zero, zeKernelSetIndirectAccess;
-        OpenCL 3.0, clSetKernelExecInfo; SYCL always does). Since the kernel may write anywhere, scratch that is sized
-        by data is measured again after each of its launches. Memory that is closed meanwhile is given back once the
-        launches that were submitted before are done. Bound launches made before stay as they are. Calling this twice is
-        fine.
+        The driver then makes all of the device's memory accessible to it (Level Zero, zeKernelSetIndirectAccess; OpenCL
+        3.0, clSetKernelExecInfo; SYCL always does). Since it may write anywhere, scratch sized by data is measured
+        again after each of its launches. Closed memory is freed once the launches submitted before are done. Earlier
+        bound launches stay as they are. May be called twice.
 
         Raises
         ------
@@ -328,28 +326,24 @@ cdef class Kernel:
             self.device._list_something()
             self.follows = True
             self.plain = False
-            retire_plans(self.state, self.id)  # some drivers have to know when a kernel object is made
+            retire_plans(self.state, self.id)  # some drivers must know it when a kernel object is made
             self.id = next(_ids)
 
     @property
     def scratch_names(self) -> tuple[str, ...]:
-        """The parameters that are scratch, in the order of their declarations."""
+        """The names of the scratch parameters, in order of declaration."""
         return tuple([self.parameters[index].name for index, _ in self.scratch_sizes])
 
     @property
     def _measured(self) -> set[str]:
-        """The parameters for buffers from which sizes of scratch are read."""
+        """The parameters for buffers from which scratch sizes are computed."""
         return {
             leaf.name for _, size in self.scratch_sizes for leaf in size.leaves() if not isinstance(leaf, Argument)}
 
     def scratch_id(self, name: str) -> int:
-        """Return the id of the scratch parameter `name`. Like `content_id` it is the same in every process, and it is
-        unique in the program.
+        """Return the id of the scratch parameter `name`: unique in the program, the same in every process.
 
-        Raises
-        ------
-        InvalidArgumentError
-            When no parameter of this name is scratch.
+        Raises InvalidArgumentError when no parameter of this name is scratch.
         """
         if name not in self.scratch_names:
             raise InvalidArgumentError(f"kernel {self.name!r} has no scratch {name!r}")
@@ -380,21 +374,13 @@ cdef class Kernel:
     def bind(self, queue: Queue, grid: Grid, block: Grid, *args: Any) -> BoundLaunch:
         """Check and pack everything once: ``kernel.bind(queue, grid, block, *args)()`` only makes the driver call.
 
-        Returns
-        -------
-        BoundLaunch
-            Keeps the queue and the buffers alive.
-
-        Raises
-        ------
-        Error
-            The same errors as `Queue.launch`.
+        The result keeps the queue and the buffers alive. Raises Error, the same errors as `Queue.launch`.
         """
         check_queue(queue)
         return queue._bind(self, grid, block, args)
 
     def __getitem__(self, configuration: tuple[Grid, Grid] | tuple[Grid, Grid, Queue]) -> ConfiguredLaunch:
-        """``kernel[grid, block](*args)`` or ``kernel[grid, block, queue](*args)``: a launch in subscript form.
+        """Launch in subscript form: ``kernel[grid, block](*args)`` or ``kernel[grid, block, queue](*args)``.
 
         Without a queue, the launch goes to the thread's current queue (``with queue:``), else to the null queue.
         """
@@ -407,7 +393,7 @@ cdef class Kernel:
         raise ArgumentTypeError(f"a launch needs grid and block: {self.name}[grid, block](...)")
 
     def close(self) -> None:
-        """Give the kernel back once its launches are done. Bound launches live on. Does not block; twice is fine."""
+        """Free the kernel once its launches are done. Bound launches live on. Does not block; may be called twice."""
         if not self.closed:
             self.closed = True
             self.plain = False

@@ -1,4 +1,4 @@
-"""Compiles programs by pyopencl, and has the compiler report the parameters of kernels."""
+"""Compiles programs by pyopencl, and gets the parameters of their kernels from the compiler."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REPORT_PARAMETERS = "-cl-kernel-arg-info"
 
 
 class Compiler:
-    """The compiler of a device, in a context of this device only. `info.native` is a `pyopencl.Device`."""
+    """The compiler of a device, in a context of that device only. `info.native` is a `pyopencl.Device`."""
 
     def __init__(self, context: cl.Context, info: DeviceInfo, options: tuple[str, ...]) -> None:
         self._context = context
@@ -26,9 +26,9 @@ class Compiler:
         self._options = options
 
     def compile(self, source: str | bytes) -> tuple[cl.Program, bool]:
-        """The program, and whether the driver reports the parameters of its kernels.
+        """Return the program, and whether the driver reports its kernels' parameters.
 
-        NVIDIA's compiler (driver 580) refuses a kernel without parameters when it is asked to report them.
+        NVIDIA's compiler (driver 580) refuses a kernel without parameters if asked to report them.
         """
         with contextlib.suppress(cl.Error):
             return self.build_program(self._program(source), REPORT_PARAMETERS), True
@@ -44,19 +44,19 @@ class Compiler:
     def _program(self, source: str | bytes) -> cl.Program:
         if isinstance(source, bytes):
             return cl.Program(self._context, source)
-        # Through pyopencl's inner class: otherwise the outer one saves source that does not build on the disk.
+        # pyopencl's inner class, because the outer one saves source that does not build on disk.
         return cl.Program(cl._cl._Program(self._context, source))
 
     def build_program(self, program: cl.Program, *options: str) -> cl.Program:
         """Build and return it. Raises `pyopencl.Error`."""
-        # Not by its `build`, which warns of whatever a compiler says: only filters of the whole process keep that back.
+        # Not by its `build`, which warns of all compiler output; only process-wide filters could suppress that.
         inner: Any = program
         words, _ = inner._process_build_options(self._context, [*options, *self._options])
         inner._get_prg()._build(words, [self._native])
         return program
 
     def log_of(self, program: cl.Program) -> str:
-        """The driver's log."""
+        """Return the build log."""
         built: Any = program  # pyopencl's method has no types
         try:
             return str(built.get_build_info(self._native, cl.program_build_info.LOG))
@@ -64,9 +64,9 @@ class Compiler:
             return ""
 
     def declared_elsewhere(self, program: cl.Program, source: str) -> dict[str, list[Declared]]:
-        """The parameters of a program that builds only without REPORT_PARAMETERS, because some kernels have none.
+        """Return the parameters of a program that builds only without REPORT_PARAMETERS, as some kernels have none.
 
-        For each kernel without parameters a macro of its name adds one. The same source then builds.
+        For each such kernel a macro of its name adds a parameter. The same source then builds.
         """
         kernels = {name: cl.Kernel(program, name) for name in names_in(program)}
         without = [name for name, kernel in kernels.items() if kernel.num_args == 0]
@@ -84,10 +84,10 @@ class Compiler:
 
 
 def declared_by(kernel: cl.Kernel, kernel_name: str) -> list[Declared]:
-    """The parameters as the driver reports them. Raises `NotSupportedError` if it does not."""
+    """Return the parameters as the driver reports them. Raises `NotSupportedError` if it does not."""
     info, spaces = cl.kernel_arg_info, cl.kernel_arg_address_qualifier
     asked = info.NAME, info.TYPE_NAME, info.ADDRESS_QUALIFIER, info.TYPE_QUALIFIER
-    ask: Any = kernel.get_arg_info  # each has another type
+    ask: Any = kernel.get_arg_info  # its results have several types
     declared = []
     for index in range(kernel.num_args):
         try:
@@ -105,9 +105,9 @@ def declared_by(kernel: cl.Kernel, kernel_name: str) -> list[Declared]:
 
 
 def names_in(program: cl.Program) -> list[str]:
-    """The kernels of a program."""
+    """Return the names of a program's kernels."""
     try:
-        # NVIDIA's driver crashes if a program has no kernels and it is asked for their names
+        # NVIDIA's driver crashes if asked for the names of no kernels
         return [name for name in program.kernel_names.split(";") if name] if program.num_kernels else []
     except cl.Error:  # Intel's CPU runtime fails for a program without kernels
         return []

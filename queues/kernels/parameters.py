@@ -1,6 +1,4 @@
-"""The parameters of kernels: converts declarations in OpenCL C or SPIR-V for the packing of arguments; and the sizes
-that depend on arguments and data, which `Kernel.scratch` takes, such as ``MaxOver("row_lengths") * 8``.
-"""
+"""Parameters of kernels, from OpenCL C, SPIR-V or debug information, and sizes that depend on arguments and data."""
 
 from __future__ import annotations
 
@@ -17,9 +15,9 @@ from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, NotSupp
 from forebay.queues.memory.shapes import read_int
 from forebay.spirv import declarations
 
-UNTYPED = "u64"  # the type name of a pointer of assembly, which may as well be a number: it takes ints, too
+UNTYPED = "u64"  # the type name of an assembly pointer; it takes ints too, because it may be a number
 
-# Types that are handles of the host's objects rather than values.
+# Types that are handles of host objects, not values.
 HOST_OBJECTS = re.compile(r"(image\w*_t|sampler_t|event_t|clk_event_t|queue_t|reserve_id_t|pipe\b.*)$")
 
 SCALARS = {
@@ -38,7 +36,7 @@ def read_parameter(
     kernel: str, index: int, declared: declarations.Declared, size_of: Callable[[], int] | None = None
 ) -> Parameter:
     """Return the Parameter of a declaration. ``size_of()`` gives the bytes of a structure of undeclared size. Raises
-    `NotSupportedError` for images, samplers and other objects of the host; without `size_of`, for such a structure.
+    `NotSupportedError` for images, samplers and other host objects; without `size_of`, for such a structure.
     """
     name, type_name, kind, nbytes, read_only, alignment = declared
     if HOST_OBJECTS.match(type_name):
@@ -68,14 +66,12 @@ def read_parameter(
 
 
 def _split(type_name: str) -> tuple[str, str]:
-    """Return the name of a vector's elements, and their number."""
+    """Return a vector type's element name and length."""
     base = type_name.rstrip("0123456789")
     return base, type_name[len(base) :]
 
 
-# -- what is known of kernels and variables of C++: names, types, constness, as debug information tells it
-#
-# It says the same whoever writes it: LLVM in the text of its modules, NVRTC in the DWARF of its PTX.
+# -- names, types and constness of C++ kernels and variables, from LLVM's debug information or the DWARF of NVRTC's PTX
 
 
 VECTOR = re.compile(r"u?(?:char|short|int|long|longlong)[1234]|(?:float|double|half)[1234]")
@@ -89,10 +85,10 @@ POINTERS = ("DW_TAG_pointer_type", "DW_TAG_reference_type", "DW_TAG_rvalue_refer
 
 
 class ParameterSignature(NamedTuple):
-    """A parameter."""
+    """A parameter of a C++ kernel."""
 
     name: str
-    type_name: str  # in the words of OpenCL C; "struct" for what those have none for
+    type_name: str  # in OpenCL C; "struct" for a type that it does not have
     is_pointer: bool
     const: bool  # a pointer to const
     nbytes: int
@@ -121,7 +117,7 @@ class VariableSignature(NamedTuple):
 
 
 class Signatures(NamedTuple):
-    """The kernels and the variables of a module."""
+    """The kernels and variables of a module."""
 
     kernels: tuple[KernelSignature, ...]
     variables: tuple[VariableSignature, ...]
@@ -131,17 +127,17 @@ class KernelInfo(NamedTuple):
     """A kernel of a compiled program."""
 
     name: str  # in the source, or its name expression: "scale<float>"
-    symbol: str  # its name in what the driver has
+    symbol: str  # its name in the driver's binary
     parameters: tuple[ParameterSignature, ...] = ()
-    dynamic_shared: bool = False  # what the driver has has one more parameter: local memory for ``extern __shared__``
+    dynamic_shared: bool = False  # the binary's kernel has one more parameter: local memory for ``extern __shared__``
     line: int = 0
-    mangled: str = ""  # its name by the rules of C++
-    follows: bool = False  # it may reach memory by pointers that are themselves in memory
+    mangled: str = ""  # its mangled C++ name
+    follows: bool = False  # indirect access
     required_block: tuple[int, int, int] = (0, 0, 0)  # the size of its groups; zeros for any
 
 
 class CppSource(NamedTuple):
-    """A program in C++ for a driver's compiler."""
+    """A C++ program for a driver's compiler."""
 
     text: str
     name: str  # what messages call it
@@ -151,7 +147,7 @@ class CppSource(NamedTuple):
 
 
 class CppProgram(NamedTuple):
-    """What a compiler made of a program in C++."""
+    """A compiled C++ program."""
 
     code: bytes  # for `DriverDevice.build`
     kernels: tuple[KernelInfo, ...]
@@ -161,7 +157,7 @@ class CppProgram(NamedTuple):
 
 
 class CppCompiler(Protocol):
-    """A driver's own compiler of C++, for one device."""
+    """A driver's own C++ compiler, for one device."""
 
     @property
     def language(self) -> Language:
@@ -169,7 +165,7 @@ class CppCompiler(Protocol):
 
     @property
     def identity(self) -> str:
-        """Differs for another version, and another device for which it compiles otherwise."""
+        """Identifies the compiler's version and the device it compiles for."""
 
     @property
     def folders(self) -> Sequence[str]:
@@ -180,7 +176,7 @@ class CppCompiler(Protocol):
 
 
 class _Type(NamedTuple):
-    """A type as an argument: its name and its bytes, and whether it has pointers in it."""
+    """An argument type: its name, its bytes, and whether it contains pointers."""
 
     name: str
     nbytes: int
@@ -188,15 +184,15 @@ class _Type(NamedTuple):
 
 
 class DebugTypes(ABC):
-    """Describes types by debug information. An entry is named by a str, nothing at all by the empty one."""
+    """Describes types by debug information. Entries are named by strings; the empty string names none."""
 
     def __init__(self) -> None:
         self._looking: set[str] = set()
 
     @abstractmethod
     def fields(self, node: str) -> dict[str, str]:
-        """Return an entry in LLVM's words: ``tag`` (``"DW_TAG_member"``), ``name``, ``baseType``, ``size`` in bits,
-        ``encoding``, ``flags``; under the empty name ``"DIBasicType"`` or ``"DISubroutineType"`` for these.
+        """Return an entry in LLVM's terms: ``tag`` (``"DW_TAG_member"``), ``name``, ``baseType``, ``size`` in bits,
+        ``encoding``, ``flags``. The empty key holds ``"DIBasicType"`` or ``"DISubroutineType"`` for such an entry.
         """
 
     @abstractmethod
@@ -204,15 +200,15 @@ class DebugTypes(ABC):
         """Yield the types of the members and base classes of a structure with these fields."""
 
     def lanes(self, fields: Mapping[str, str]) -> int:
-        """Return how many elements an array with these fields has as one of clang's vectors; 0 for any other."""
+        """Return the length of a clang vector type with these fields; 0 for any other."""
         return 0
 
     def parameter(self, name: str, node: str, alignment: int = 0) -> ParameterSignature:
-        """Describe a parameter of this type. `alignment` is that of a structure: debug information does not have it."""
+        """Describe a parameter of this type. `alignment` is for structures: debug information does not have it."""
         tag, fields = self.stripped(node)
         if tag not in POINTERS:
             type = self.type_of(node)
-            if type.name[-1:] == "3" and type.nbytes % 3 == 0:  # HIP's have no fourth, as OpenCL's and clang's do
+            if type.name[-1:] == "3" and type.nbytes % 3 == 0:  # HIP's have no padding, unlike OpenCL's and clang's
                 type = type._replace(name="struct")
             alignment = alignment or max(type.nbytes & -type.nbytes, 1)
             return ParameterSignature(name, type.name, False, False, type.nbytes, alignment, type.holds_pointers)
@@ -223,7 +219,7 @@ class DebugTypes(ABC):
         return ParameterSignature(name, f"{pointed.name}*", True, self._is_const(target), 8, 8, pointed.holds_pointers)
 
     def type_of(self, node: str) -> _Type:
-        """Describe a type; a reference and a pointer are what they are as a member: eight bytes."""
+        """Describe a type. References and pointers count as members of a structure do: eight bytes."""
         typedef, is_object = "", False
         while node:
             fields = self.fields(node)
@@ -254,7 +250,7 @@ class DebugTypes(ABC):
         if fields.get("name") in HALF and nbytes == 2:
             return _Type("half", 2, False)
         if "DIFlagFwdDecl" in fields.get("flags", ""):
-            return _Type("struct", nbytes, True)  # nothing is known of it
+            return _Type("struct", nbytes, True)  # incomplete
         if node in self._looking:  # a list's node points to the next one
             return _Type("struct", nbytes, False)
         self._looking.add(node)
@@ -268,7 +264,7 @@ class DebugTypes(ABC):
         return _Type(name, nbytes, any(member.holds_pointers for member in members))
 
     def stripped(self, node: str) -> tuple[str, dict[str, str]]:
-        """The tag and the fields of a type without its qualifiers and names."""
+        """Return the tag and the fields of a type without qualifiers and typedefs."""
         fields = self.fields(node)
         while fields.get("tag") in (*LOOKED_THROUGH, "DW_TAG_typedef"):
             fields = self.fields(fields.get("baseType", ""))
@@ -295,7 +291,7 @@ def _basic(encoding: str, nbytes: int) -> _Type:
 
 
 def plain_names(kernels: Sequence[KernelSignature]) -> dict[str, str]:
-    """Return new names for the kernels that are no instances of templates and whose names in the source are unique."""
+    """Return new names for kernels that are not template instances and whose source names are unique."""
     names = [kernel.name for kernel in kernels]
     symbols = {kernel.symbol for kernel in kernels}
     return {
@@ -311,7 +307,7 @@ def kernel_info(
     follows: bool,
     required_block: tuple[int, int, int] = (0, 0, 0),
 ) -> KernelInfo:
-    """Return what is known of a kernel among those of its program; `follows` says whether a variable holds pointers."""
+    """Describe a kernel of a program. `follows`: whether a variable holds pointers."""
     symbol = plain_names(kernels).get(kernel.symbol, kernel.symbol)
     unique = sum(each.name == kernel.name for each in kernels) == 1
     follows = follows or any(each.follows for each in kernel.parameters)
@@ -322,7 +318,7 @@ def kernel_info(
 
 
 def kernels_from(rows: Sequence[Sequence[Any]]) -> tuple[KernelInfo, ...]:
-    """Return kernels from what JSON makes of them. Raises `TypeError` for other rows."""
+    """Return kernels from their JSON form. Raises `TypeError` for other rows."""
     return tuple(
         KernelInfo(*row)._replace(
             parameters=tuple(ParameterSignature(*each) for each in row[2]), required_block=tuple(row[7])
@@ -332,7 +328,7 @@ def kernels_from(rows: Sequence[Sequence[Any]]) -> tuple[KernelInfo, ...]:
 
 
 def variables_from(rows: Sequence[Sequence[Any]]) -> tuple[VariableSignature, ...]:
-    """Return variables, likewise."""
+    """Return variables from their JSON form. Raises `TypeError` for other rows."""
     return tuple(VariableSignature(*row) for row in rows)
 
 
@@ -350,19 +346,16 @@ def _combining(sign: str, compute: Callable[[int, int], int]) -> tuple[Combine, 
 
 
 class Size:
-    """An integer that is known when the kernel is launched. It combines with other Sizes and ints by ``+ - * //``.
-
-    ``//`` rounds down as in Python.
-    """
+    """An integer known at launch. Sizes and ints combine by ``+ - * //``, which rounds down as in Python."""
 
     _leaves: frozenset[Leaf] = frozenset()
 
     def evaluate(self, known: Mapping[Size, int]) -> int:
-        """Return its value, given those of its leaves in `known`."""
+        """Return its value, given its leaves' values in `known`."""
         raise NotImplementedError
 
     def leaves(self) -> frozenset[Leaf]:
-        """Return the leaves whose values are needed to evaluate it."""
+        """Return the leaves that it depends on."""
         return self._leaves
 
     __add__, __radd__ = _combining("+", operator.add)
@@ -375,8 +368,6 @@ class Size:
 
 
 class _Constant(Size):
-    """An int."""
-
     def __init__(self, value: int) -> None:
         self.value = value
 
@@ -388,7 +379,7 @@ class _Constant(Size):
 
 
 class Leaf(Size):
-    """A property of one argument, by the name of its parameter. Two leaves of one kind and name are equal."""
+    """A property of one argument, by parameter name. Leaves of one kind and name are equal."""
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str):
@@ -400,7 +391,7 @@ class Leaf(Size):
         return frozenset((self,))
 
     def evaluate(self, known: Mapping[Size, int]) -> int:
-        """Return its value, which `known` has."""
+        """Return its value in `known`."""
         return known[self]
 
     def __eq__(self, other: object) -> bool:
@@ -423,33 +414,31 @@ class Over(Leaf):
     Attributes
     ----------
     place : int
-        Where it is in the result of the device's reduction.
+        Its index in the result of the device's reduction.
     """
 
     place = 0
 
 
 class MinOver(Over):
-    """The least element of the buffer that is the argument of the parameter `name`; 0 when it has none."""
+    """The least element of the buffer argument of the parameter `name`; 0 when it has none."""
 
     place = 0
 
 
 class MaxOver(Over):
-    """The greatest element of the buffer that is the argument of the parameter `name`; 0 when it has none."""
+    """The greatest element of the buffer argument of the parameter `name`; 0 when it has none."""
 
     place = 1
 
 
 class SumOver(Over):
-    """The sum of all elements of the buffer that is the argument of the parameter `name`, in 64 bits."""
+    """The sum of all elements of the buffer argument of the parameter `name`, in 64 bits."""
 
     place = 2
 
 
 class _Combined(Size):
-    """Two sizes and the operation that combines them."""
-
     def __init__(self, sign: str, compute: Callable[[int, int], int], left: Size, right: Size) -> None:
         self.sign = sign
         self.compute = compute

@@ -22,14 +22,14 @@ ELF, MACHINE, CUDA = b"\x7fELF", slice(18, 20), b"\xbe\x00"
 # PTX ISA, "PTX Module Directives": a module begins with .version, followed by .target
 PTX = re.compile(r"(?:\s|//[^\n]*\n|/\*.*?\*/)*\.version\s+\d+\.\d+\s[^;{}]*?\.target\s", re.DOTALL)
 NOT_CODE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
-# A macro of this name makes a kernel of OpenCL C one of HIP elsewhere.
+# Defining this macro in OpenCL C lets the same source be HIP elsewhere.
 KERNEL_OF_HIP = re.compile(r"\b__global__\b")
 OWN_MACRO = re.compile(r"^\s*#\s*define\s+__global__\b", re.MULTILINE)
 
 
 def language_of(source: str | bytes) -> Language:
-    """Return the language of a program by how it looks: HIP C++, as CUDA C++, has a ``__global__`` that is not a macro
-    of its own. Raises `InvalidArgumentError` for bytes that are neither SPIR-V nor PTX nor a cubin.
+    """Return the language of a program. HIP C++, as CUDA C++, has a ``__global__`` that is not its own macro. Raises
+    `InvalidArgumentError` for bytes that are neither SPIR-V nor PTX nor a cubin.
     """
     if isinstance(source, str):
         if "__global__" in source:
@@ -47,8 +47,8 @@ def language_of(source: str | bytes) -> Language:
 
 
 def check_text(what: str, text: str, errors: str = "strict") -> None:
-    """Refuse source text with a lone surrogate: raises `InvalidArgumentError`, with `what` the text is. `errors` is
-    "surrogateescape" where the compiler gets the bytes for which such halves stand (PEP 383), as in names of files.
+    """Raise `InvalidArgumentError`, naming `what`, for text with a lone surrogate. `errors` is "surrogateescape" for
+    text such as file names, whose surrogates stand for bytes (PEP 383).
     """
     try:
         text.encode(errors=errors)
@@ -61,8 +61,7 @@ def check_text(what: str, text: str, errors: str = "strict") -> None:
 
 
 class Compiled(NamedTuple):
-    """What a front end makes of a source for a device: what the driver takes, its options, and the driver's name of
-    what has another in the source."""
+    """A source compiled for a device: what the driver takes, its options, and the driver's names for source names."""
 
     language: Language
     source: str | bytes
@@ -72,19 +71,17 @@ class Compiled(NamedTuple):
 
 FrontEnd = Callable[[Any, str, tuple[str, ...]], Compiled]
 
-# By language, what compiles programs by ``(device, source, options)`` where the driver does not take it.
+# Front ends by language, for languages that the driver does not take; called with ``(device, source, options)``.
 FRONT_ENDS: dict[Language, FrontEnd] = {}
 
 
 def languages_of(driver: DriverDevice) -> tuple[Language, ...]:
-    """Return what a program for a device can be in, what its driver takes first."""
+    """Return the languages that a device's programs can be in, those of its driver first."""
     return tuple(dict.fromkeys((*driver.languages, *FRONT_ENDS)))
 
 
 def compiled_source(device: Any, source: str | bytes, options: tuple[str, ...]) -> Compiled:
-    """Return what the driver takes: the source itself, or what a front end makes of it, which blocks. The errors are
-    those of `Device.program`.
-    """
+    """Return `source`, or what a front end makes of it for the driver, which blocks. Raises as `Device.program`."""
     language = language_of(source)
     errors = "surrogateescape" if language == Language.HIP_CPP else "strict"
     for what, text in (("source", source), *(("options", option) for option in options)):
@@ -126,7 +123,7 @@ def read_source(source: Any, options: Any) -> tuple[str | bytes, tuple[str, ...]
 
 
 def _is_file_name(source: str) -> bool:
-    """Whether this can be no source, because a kernel has parentheses and braces."""
+    """Whether this is no source: a kernel has parentheses and braces."""
     if not source.strip() or any(each in source for each in "\n(){};"):
         return False
     return bool(re.fullmatch(r".*\.(cl|clh|c|cpp|h|hip|cu|spv|spirv|bc)", source.strip())) or os.path.isfile(source)
@@ -135,16 +132,15 @@ def _is_file_name(source: str) -> bool:
 class Program:
     """Kernels built from one source; made by `Device.program`.
 
-    ``program["name"]`` is a `Kernel`, the same object each time. Iterating gives the names. `get_global` reaches the
-    variables that the kernels share. An instance of a template in HIP C++ has the driver's name, which is mangled, and
-    that of the source: ``program["scale<float>"]``.
+    ``program["name"]`` is a `Kernel`, the same object each time. Iterating gives the names. `get_global` returns the
+    variables that the kernels share. A template instance in HIP C++ has two names: the driver's mangled one and that of
+    the source, ``program["scale<float>"]``.
 
     Attributes
     ----------
     device : Device
     log : str
-        What the compiler said about a program that it built: warnings, each with its line of the source. Empty if it
-        said nothing, and on Level Zero.
+        The compiler's warnings, each with its line of the source. Empty if there were none, and on Level Zero.
     """
 
     def __init__(
@@ -175,11 +171,11 @@ class Program:
     def _ipython_key_completions_(self) -> list[str]:
         return list(self._built)
 
-    if not TYPE_CHECKING:  # or every name would exist for a type checker
+    if not TYPE_CHECKING:  # else type checkers would accept every name
 
         def __getattr__(self, name):
             for kind in type(self).__mro__:
-                if name in vars(kind):  # a name of another package, which says what to do
+                if name in vars(kind):  # a name of another package, whose property says what to write instead
                     return vars(kind)[name].__get__(self, type(self))
             natives = self.__dict__.get("_built") or ()
             instead = f": program[{name!r}] is the kernel" if name in natives else ""
@@ -204,21 +200,18 @@ class Program:
     def get_global(self, name: str) -> Buffer:
         """Return the memory of a variable at file scope, as bytes: ``program.get_global("table").view("f4")``.
 
-        The variable must be declared in ``global`` memory and not ``static``; in HIP C++ it is a ``__device__`` or
-        ``__constant__`` one. OpenCL C has such variables since 2.0, on devices with
-        ``__opencl_c_program_scope_global_variables``, and only on request:
-        ``dev.program(source, "-cl-std=CL3.0")``. Each program has its own variables, which begin with their initial
-        values. Does not block.
+        The variable must be in ``global`` memory and not ``static``; in HIP C++ ``__device__`` or ``__constant__``.
+        OpenCL C has such variables since 2.0, on devices with ``__opencl_c_program_scope_global_variables``, and only
+        on request: ``dev.program(source, "-cl-std=CL3.0")``. Each program initializes its own. Does not block.
 
         Kernels use a variable without taking it as an argument. So its `Buffer.generation` does not count their writes,
-        and only waits order its uses on different queues. A variable that is ``const`` or in ``constant`` memory may be
-        part of the kernels' code. Do not write to it.
+        and only waits order its uses on different queues. Do not write to a variable that is ``const`` or in
+        ``constant`` memory: it may be part of the kernels' code.
 
         Returns
         -------
         Buffer
-            The same object each time, until it is closed. It keeps the variable when the program is dropped, and is
-            closed with the program.
+            The same object each time, until it is closed. It outlives a dropped program, but not a closed one.
 
         Raises
         ------
@@ -253,7 +246,7 @@ class Program:
         return name in self._built or (isinstance(name, str) and self._symbols.get(name) in self._built)
 
     def close(self) -> None:
-        """Close its kernels and variables. Submitted launches still run. Closing twice is fine."""
+        """Close its kernels and variables. Submitted launches still run. May be called twice."""
         self.closed = True
         while self._kernels:
             self._kernels.popitem()[1].close()
