@@ -1,4 +1,4 @@
-"""Allocations: pieces of memory, what keeps each until the device is done with it, and the host's view of it."""
+"""Allocations of device memory and pinned host memory, and the host's views of them."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def host_empty(
 ) -> np.ndarray[Any, np.dtype[Any]]:
     """Make a NumPy array in pinned host memory, with unspecified contents.
 
-    `Queue.copy` to and from it, or a C-contiguous part of it, is truly asynchronous and not staged: do not read or
-    write it before the copy is done. The array and its views keep the memory alive.
+    `Queue.copy` to and from it, or a C-contiguous part of it, is asynchronous and not staged: do not read or write it
+    before the copy is done. The array and its views keep the memory alive.
 
     Parameters
     ----------
@@ -53,8 +53,7 @@ def host_empty(
     ------
     InvalidArgumentError
         Without a device, or for elements that hold Python objects.
-    ArgumentTypeError
-    OutOfMemoryError
+    ArgumentTypeError, OutOfMemoryError
     """
     if device is None:
         if not (devices := open_devices()):
@@ -69,16 +68,15 @@ def host_empty(
     return pinned.view(element).reshape(extents)
 
 
-made: list[weakref.ref[Device]] = []  # all Devices, in the order in which they were made
+made: list[weakref.ref[Device]] = []  # all Devices, oldest first
 
 
 def open_devices() -> list[Device]:
-    """Return the devices that are not closed, in the order in which they were made."""
     return [device for each in list(made) if (device := each()) is not None and not device.closed]
 
 
 cdef class NativeMemory:
-    """A `DriverMemory`. A driver's subclass frees it with the last reference."""
+    """A `DriverMemory`. The driver's subclass frees it with the last reference."""
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         if self.usm_type == "device" and not self.in_place:
@@ -88,7 +86,7 @@ cdef class NativeMemory:
 
 @cython.no_gc_clear
 cdef class ForeignMemory(NativeMemory):
-    """Memory with an address whose owner it keeps: an object of another package, or a program."""
+    """Memory at an address, and a reference to its owner: an object of another package, or a program."""
 
     def __init__(self, owner: object, uint64_t address, size_t nbytes, str usm_type="device") -> None:
         self.owner = owner
@@ -100,7 +98,7 @@ cdef class ForeignMemory(NativeMemory):
 @cython.no_gc_clear  # the collector must not drop `native` before __dealloc__ has retired it
 @cython.freelist(64)
 cdef class OwnedMemory:
-    """Memory of a driver, which goes back to it when nothing can reach it any more."""
+    """Owns one driver allocation, which is freed when nothing can reach it any more."""
 
     native: DriverMemory
 
@@ -111,7 +109,7 @@ cdef class OwnedMemory:
 
 
 cdef OwnedMemory own_memory(DeviceState* state, object native, bint listed, bint reusable=False):
-    """Take over memory of the driver. `listed`: kernels may follow pointers to it. `reusable`: see `retire_memory`."""
+    """Take over driver memory. `listed`: in the resident set. `reusable`: see `retire_memory`."""
     cdef OwnedMemory memory = OwnedMemory.__new__(OwnedMemory)
     memory.native = native
     memory.kept_usage = new_usage()
@@ -127,7 +125,7 @@ cdef OwnedMemory own_memory(DeviceState* state, object native, bint listed, bint
 
 
 cdef class OpenAllocations:
-    """The allocations of a Device that are open. They are linked by themselves, so none is kept alive."""
+    """The open allocations of a Device: an intrusive list that keeps none of them alive."""
 
     cdef close_all(self):
         while self.first != NULL:
@@ -149,7 +147,7 @@ cdef void unlink(Allocation allocation):
 @cython.no_gc_clear
 @cython.freelist(64)
 cdef class Allocation:
-    """One piece of device memory, shared by the buffers that view it."""
+    """A piece of device memory, shared by the Buffers that view it."""
 
     device: Device
 
@@ -196,7 +194,7 @@ exposures = 0
 
 
 cdef void expose(Allocation allocation) noexcept:
-    """Note that a holder outside forebay may write to it at any time. What was known of the data is out of date."""
+    """Note that code outside forebay may write to it at any time, and invalidate what was derived from its data."""
     global exposures
     cdef Guard guard
     exposures += 1
@@ -207,20 +205,20 @@ cdef void expose(Allocation allocation) noexcept:
 
 cdef OwnedMemory hold_memory(Allocation allocation, object what="this Buffer"):
     cdef OwnedMemory memory = allocation.memory
-    if memory is None:  # another thread may have closed it since the caller looked
+    if memory is None:  # another thread may have closed it
         raise ClosedError(f"{what} is closed")
     return memory
 
 
-# -- what the host sees of it in place
+# -- host views of memory in place
 
 
 @cython.no_gc_clear
 cdef class HostView:
-    """The base of the arrays of `Buffer.host`, which keep it alive. When it goes, they can write no more."""
+    """The base of the arrays of `Buffer.host`, which keep it alive. After its end none of them can write any more."""
 
     cdef Allocation allocation
-    cdef OwnedMemory memory  # which is therefore not handed out again when the allocation is closed
+    cdef OwnedMemory memory  # so that it is not reused when the allocation is closed
 
     def __init__(self, Allocation allocation not None) -> None:
         self.memory = hold_memory(allocation)
@@ -238,17 +236,17 @@ cdef class HostView:
 # -- pinned memory of the host
 
 
-cdef map[uint64_t, PyObject*] _pinned  # every PinnedMemory by its address; only touched with the GIL
+cdef map[uint64_t, PyObject*] _pinned  # every PinnedMemory by its address; guarded by the GIL
 
 
 @cython.no_gc_clear  # the collector must not drop `memory` before __dealloc__ has taken this off the list
 cdef class PinnedMemory:
-    """One allocation, which arrays made from it keep alive; copies only note their use of it."""
+    """A pinned allocation, which its arrays keep alive; copies only note their use of it."""
 
     cdef object device
     cdef OwnedMemory memory
     cdef uint64_t address
-    cdef size_t nbytes  # 0 until it has memory
+    cdef size_t nbytes  # 0 before it is allocated
 
     def __init__(self, device: Device, nbytes: int) -> None:
         self.device = device
@@ -282,11 +280,11 @@ cdef OwnedMemory pinned_memory_of(const void* address, size_t nbytes, DeviceStat
     return None
 
 
-# -- other memory of the host, for the checker of races
+# -- other host memory, for the race checker
 
 
 cdef class HostMemory:
-    """Stands for the memory of an object that is not forebay's, until that is gone."""
+    """Identifies memory of an object that is not forebay's, until that is freed."""
 
     cdef Ref[Usage] usage
     cdef object owner  # a weak reference
@@ -297,7 +295,7 @@ cdef dict host_memory = {}  # by id of the owner
 
 
 cdef object owner_of(object host):
-    """Return the object that the memory behind an array, or a view of one, belongs to."""
+    """Return the object that owns the memory behind an array or a view."""
     while True:
         if isinstance(host, np.ndarray):
             if host.base is None:
@@ -319,7 +317,7 @@ cdef int add_host_use(
     try:
         PyObject_GetBuffer(host, &view, PyBUF_C_CONTIGUOUS)
     except (TypeError, BufferError, ValueError):
-        return 0  # the copy says so, or makes an array of it first
+        return 0  # the copy raises, or makes an array of it first
     PyBuffer_Release(&view)
     address = <uint64_t> <uintptr_t> view.buf
     pinned = pinned_memory_of(view.buf, view.len, device, &begin)
@@ -333,11 +331,11 @@ cdef int add_host_use(
         return 0
     memory = host_memory.get(id(owner))
     if memory is None:
-        if not writes:  # nothing writes there
+        if not writes:  # then no command writes to it
             return 0
         try:
             reference = weakref.ref(owner, partial(host_memory.pop, id(owner)))
-        except TypeError:  # another object may have its place later
+        except TypeError:  # without a weak reference, another object may get its id unnoticed
             return 0
         memory = HostMemory.__new__(HostMemory)
         memory.owner = reference

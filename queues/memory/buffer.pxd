@@ -10,13 +10,13 @@ cdef class Buffer:
     cdef Allocation allocation
     cdef Memory memory
     cdef size_t start  # byte of the allocation at which this view begins
-    cdef object part  # the driver's object for this view, where a view needs one
+    cdef object part  # the driver's object for this view, if it needs one
     cdef readonly tuple shape
     cdef readonly object dtype
     cdef readonly size_t nbytes
 
 
-# For the checker of races: what a command of this kind, a copy or a fill, does with it
+# For the race checker: how a copy or fill uses it
 cdef int add_use(
     object end, bint writes, str kind, DeviceState* device, Announcement uses, Announcement at_once
 ) except -1

@@ -48,10 +48,7 @@ cdef struct Tensor:
 
 
 cdef object new_capsule(object owner, uint64_t address, tuple shape, object dtype, tuple device):
-    """A capsule over C-contiguous memory, which keeps `owner`. NumPy makes it, as one for memory of the host.
-
-    Raises BufferError for elements that DLPack does not know.
-    """
+    """Return a capsule over C-contiguous memory, which keeps `owner`. Raises BufferError for an unknown dtype."""
     interface = {"version": 3, "data": (address, False), "shape": shape, "typestr": dtype.str}
     capsule = np.asarray(SimpleNamespace(owner=owner, __array_interface__=interface)).__dlpack__()
     cdef Tensor* tensor = <Tensor*> PyCapsule_GetPointer(capsule, "dltensor")
@@ -59,11 +56,11 @@ cdef object new_capsule(object owner, uint64_t address, tuple shape, object dtyp
     return capsule
 
 
-_part_ids = itertools.count(1)  # never used again, while the driver gives a new part the handle of one that is gone
+_part_ids = itertools.count(1)  # never reused, although the driver reuses the handles of parts
 
 
 cdef object view_in_place(Buffer buffer):
-    """Return an array on the memory itself; None where the host cannot read it."""
+    """Return an array over the memory itself; None where the host cannot read it."""
     if buffer.nbytes == 0:
         return np.empty(buffer.shape, buffer.dtype)
     try:
@@ -80,7 +77,7 @@ cdef int add_use(
     if type(end) is not Buffer:
         return add_host_use(end, writes, kind, device, uses, at_once)
     buffer = end
-    if buffer.allocation.state == device:  # else it is refused, or goes through the host
+    if buffer.allocation.state == device:  # else the copy is refused, or goes through the host
         uses.add_end(buffer.allocation.usage, buffer.start, buffer.nbytes, writes, kind)
     return 0
 
@@ -101,10 +98,7 @@ cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object
 
 
 def note_creation(Buffer buffer not None, AnyQueue queue not None) -> None:
-    """Let each command that uses the buffer's memory come after those of the queue that have written to it.
-
-    No other code has the buffer yet. A capture has written nothing.
-    """
+    """Let each command that uses the new buffer's memory come after the queue's writes to it; none in a capture."""
     cdef QueueState* state = queue.state
     cdef Usage* usage = buffer.allocation.usage
     cdef uint64_t epoch = last_write(usage, state.epochs)
@@ -121,12 +115,12 @@ cdef class Buffer:
     """A typed, C-contiguous view of device memory.
 
     `Device.empty`, `Device.zeros`, `Device.array` and slicing make buffers; calling the class raises. Slices and
-    reshaped views share the memory: closing one closes all. Closing the memory, or dropping its last view, gives it
-    back when the work submitted by then is done. Neither blocks.
+    reshaped views share the memory: closing one closes all. Memory that is closed, or whose last view is dropped, is
+    freed when the work submitted by then is done. Neither blocks.
 
-    It is memory, and no array to compute with. It has no operators, and is no number. ``if``, ``in`` and functions of
-    NumPy other than ``numpy.asarray`` and its like raise ArgumentTypeError, which says what to write. ``==`` looks at
-    no elements: a Buffer equals itself alone, and Buffers are keys of a dict.
+    A Buffer is not an array to compute with, nor a number: it has no operators. ``if``, ``in`` and NumPy functions
+    other than ``numpy.asarray`` and its like raise ArgumentTypeError, which says what to write. ``==`` compares
+    identity, not elements, so Buffers can be keys of a dict.
 
     Attributes
     ----------
@@ -152,17 +146,14 @@ cdef class Buffer:
 
     @property
     def _begins_at(self) -> int:
-        """Its start, of which only the remainder by small powers of two says anything."""
+        """Its start, of which only the remainder modulo small powers of two is meaningful."""
         return self.memory.address or self.memory.offset
 
     @property
     def address(self) -> int:
         """Its start in the device's address space, for pointer arithmetic.
 
-        Raises
-        ------
-        NotSupportedError
-            On devices without shared virtual memory, because their memory has no addresses.
+        Raises NotSupportedError on devices without shared virtual memory, because their memory has no addresses.
         """
         self._check_open()
         if self.memory.address == 0:
@@ -173,36 +164,30 @@ cdef class Buffer:
     def __sycl_usm_array_interface__(self) -> dict[str, Any]:
         """Lets dpctl and dpnp use this memory without a copy. Only buffers of SYCL devices have it.
 
-        Users of the memory must keep this Buffer alive. Reading this attribute does not wait for work on the memory.
+        Users of the memory must keep this Buffer alive. Reading the attribute does not wait for work on the memory.
         """
         return self._shown_as("__sycl_usm_array_interface__")
 
     @property
     def ipc_handle(self) -> bytes:
-        """What `Device.open_ipc_memory` takes in another process (HIP, hipIpcGetMemHandle).
+        """The handle for `Device.open_ipc_memory` in another process (HIP, hipIpcGetMemHandle).
 
-        This process must keep the buffer open until the others have closed theirs.
-
-        Raises
-        ------
-        InvalidArgumentError
-            When it is not of `Device.empty` with `ipc_enabled`, or does not begin where its memory does.
-        NotSupportedError
-            Where processes share no memory: all but CUDA.
+        This process must keep the buffer open until the others have closed theirs. Raises InvalidArgumentError when it
+        is not of `Device.empty` with `ipc_enabled`, or does not begin where its memory does, and NotSupportedError on
+        drivers other than CUDA.
         """
         self._check_open()
         if self.start != 0:
             raise InvalidArgumentError(f"ipc_handle: this Buffer is a part, from byte {self.start} on: take the whole")
         handle = self.device.driver.memory_handle(self.allocation.memory.native)
-        expose(self.allocation)  # for good: forebay cannot know what other processes do with it
+        expose(self.allocation)  # for good: forebay cannot see what other processes do with it
         return handle
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Lets CuPy, PyTorch and numba use this memory without a copy. Only buffers of CUDA's devices have it.
+        """Lets CuPy, PyTorch and numba use this memory without a copy. Only buffers of CUDA devices have it.
 
-        Users of the memory must keep this Buffer alive. Reading this attribute does not wait for work on the memory,
-        and they do not either: the interface's ``stream`` is None.
+        Users must keep this Buffer alive. Nothing waits for work on the memory: the interface's ``stream`` is None.
         """
         return self._shown_as("__cuda_array_interface__")
 
@@ -211,33 +196,29 @@ cdef class Buffer:
         if shown is None:
             raise AttributeError(f"memory of {self.device.name} has no {name}", name=name, obj=self)
         self._check_open()
-        expose(self.allocation)  # for good: forebay cannot know when the other use ends
+        expose(self.allocation)  # for good: forebay cannot see when the other use ends
         return shown
 
     def to_pyopencl(self, queue: Any) -> Any:
-        """Return an array of pyopencl over this same memory, without a copy. Only for buffers of OpenCL devices.
+        """Return a `pyopencl.array.Array` over this memory, without a copy. Only for buffers of OpenCL devices.
 
         The array keeps the memory alive, also when this Buffer is closed. Its ``base_data`` is the `pyopencl.Buffer`;
-        keep that as long as a sub-region of it, which does not keep it on Intel's runtime (2026.2).
-        Commands of pyopencl on it and of forebay are ordered if both go to `queue`: adopt that with
-        `Device.adopt_queue`. From now on the memory counts as changing all the time (see `generation`).
-        Does not block.
+        keep that as long as a sub-region of it, which does not keep it on Intel's runtime (2026.2). Commands of
+        pyopencl and of forebay on it are ordered if both go to `queue`: adopt that with `Device.adopt_queue`. From now
+        on the memory counts as changing all the time (see `generation`). Does not block.
 
         Parameters
         ----------
         queue : pyopencl.CommandQueue or Queue
             The queue of the array, of the same `pyopencl.Context`; or the Queue that adopted it.
 
-        Returns
-        -------
-        pyopencl.array.Array
 
         Raises
         ------
         ArgumentTypeError, InvalidArgumentError
-            When `queue` is no such queue, and for memory from `Queue.alloc`, which is handed out again.
+            When `queue` is no such queue, and for memory from `Queue.alloc`, which is reused.
         NotSupportedError
-            On devices of other drivers, and on OpenCL devices where memory is addresses alone (NVIDIA's).
+            On devices of other drivers, and on OpenCL devices whose memory is addresses alone (NVIDIA's).
         """
         self._check_open()
         if isinstance(queue, AnyQueue):
@@ -249,19 +230,18 @@ cdef class Buffer:
         return self.device.driver.array_over(self._lend, self.shape, self.dtype, queue)
 
     def _lend(self) -> tuple[Any, int]:
-        """Return the driver's memory and where this view begins. It is not handed out again, whoever has it."""
+        """Return the driver's memory and this view's offset. The memory is never reused."""
         cdef OwnedMemory memory = hold_memory(self.allocation)
         memory.reusable = 0
-        expose(self.allocation)  # for good: forebay cannot know when the other use ends
+        expose(self.allocation)  # for good, as in `_shown_as`
         return memory.native, self.start
 
     @property
     def generation(self) -> int:
         """A number that rises whenever something may have written to the memory. All views share it.
 
-        It rises with every copy and fill to the memory, by 1, and with every launch that takes it through a pointer
-        that is not const, by 1 or more. It does not count writes through addresses that a kernel finds in memory, nor
-        writes by others.
+        It rises by 1 with every copy and fill to the memory, and by 1 or more with every launch that takes it through a
+        pointer that is not const. Writes through addresses that a kernel finds in memory, and by others, do not count.
         """
         return generation_of(self.allocation.usage)
 
@@ -273,22 +253,18 @@ cdef class Buffer:
 
     @property
     def host(self) -> NDArray[Any]:
-        """A NumPy array on this same memory, if its type is "shared" or "host". The array keeps the memory alive.
+        """A NumPy array over this same memory, if its type is "shared" or "host". The array keeps the memory alive.
 
         Do not read or write the array while the device may use the memory: finish first (SYCL 2020, 4.8.2). While the
-        array lives, the memory counts as changing all the time (see `generation`).
-
-        Raises
-        ------
-        NotSupportedError
-            For memory of the device.
+        array lives, the memory counts as changing all the time (see `generation`). Raises NotSupportedError for
+        "device" memory.
         """
         self._check_open()
         if self.allocation.memory.native.usm_type == "device":
             raise NotSupportedError(
                 f"memory of {self.device.name} cannot be read in place: copy it with .get(), or make it with "
                 "usm_type='shared'")
-        if self.nbytes and self.allocation.state.checked:  # the host may read the memory now, and later just as well
+        if self.nbytes and self.allocation.state.checked:  # the host may read the memory from now on
             view = Announcement()
             view.add(self.allocation.usage, self.start, self.nbytes, DOUBTFUL, ("host", "", "a view of it"))
             on_host(self.allocation.state, view)
@@ -311,7 +287,7 @@ cdef class Buffer:
 
     @property
     def closed(self) -> bool:
-        """Whether the memory was given back."""
+        """Whether it was closed."""
         return self.allocation.closed
 
     def _check_open(self) -> None:
@@ -319,7 +295,7 @@ cdef class Buffer:
             raise self._closed_error("this Buffer")
 
     def _closed_error(self, what: str) -> ClosedError:
-        """Return the error for a use of it after its end. `what` is how the call names it."""
+        """Return the error for using it when closed. `what` is how the call names it."""
         where = "; Device(debug=True) notes where Buffers are made"
         if self.allocation.made_at:
             where = f", made at {place_in_program(self.allocation.made_at)}"
@@ -344,7 +320,7 @@ cdef class Buffer:
     ) -> Buffer | StridedView:
         """Return a view of part of the memory, by NumPy's basic indexing: ``buf[i]``, ``buf[a:b]``, ``buf[::2, 1]``.
 
-        The view is a `StridedView` where the elements do not lie one after another. Rows are made fastest.
+        It is a `StridedView` if its elements are not contiguous. Indexing rows is fastest.
         """
         self._check_open()
         if not self.shape and not isinstance(key, tuple):
@@ -373,9 +349,9 @@ cdef class Buffer:
         self[key].set(host)
 
     def copy(self, queue: Queue | None = None) -> Buffer:
-        """Return a new Buffer with the same elements. The thread's current queue copies, or `queue`. Does not block.
+        """Return a new Buffer with the same elements. `queue`, or the thread's current queue, copies. Does not block.
 
-        Without a `queue`, the copy comes after all that is submitted on any queue and may write to the memory.
+        Without a `queue`, the copy comes after all submitted writes to the memory, on any queue.
         """
         self._check_open()
         queue = self._queue(queue, True)
@@ -384,10 +360,9 @@ cdef class Buffer:
         return made
 
     def fill(self, value: Any, queue: Queue | None = None) -> None:
-        """Set every element to `value`: ``queue.fill(self, value)`` on the thread's current queue, or on `queue`.
+        """Set every element to `value`: ``queue.fill(self, value)`` on `queue` or the thread's current queue.
 
-        Does not block. Without a `queue`, the fill comes after all that is submitted on any queue and may use the
-        memory.
+        Does not block. Without a `queue`, the fill comes after all submitted uses of the memory, on any queue.
         """
         self._check_open()
         self._queue(queue, False).fill(self, value)
@@ -395,31 +370,25 @@ cdef class Buffer:
     def item(self, *index: SupportsIndex) -> Any:
         """Copy one element to the host, as a Python number: ``buf.item(3)``, ``buf.item(0, 1)``. Blocks, as `get`.
 
-        Without an `index` the Buffer must have one element, as in NumPy.
-
-        Raises
-        ------
-        InvalidArgumentError, ArgumentTypeError
-            When the indices do not name one element.
+        Without an `index` the Buffer must have one element, as in NumPy. Raises InvalidArgumentError and
+        ArgumentTypeError when the indices do not name one element.
         """
         self._check_open()
         return item_of(self, *index)
 
     def _overlaps(self, Buffer other) -> bool:
-        """Whether both have bytes of one allocation in common."""
         return self.allocation is other.allocation and (
             self.start < other.start + other.nbytes and other.start < self.start + self.nbytes)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         """Copy to the host and wait, as `get`: ``numpy.asarray(buffer)``.
 
-        With ``copy=False`` the array lies over the memory itself, where the host can read that, and this waits for the
-        uses of the memory that were submitted by now.
+        With ``copy=False``, wait for submitted uses and return an array over the memory, where the host can read it.
         """
         return array_of(self, dtype, copy)
 
     def _in_place(self) -> NDArray[Any] | None:
-        """Wait for the uses of the memory, and return an array over it; None where the host cannot read it."""
+        """Wait for the submitted uses; return an array over the memory, or None where the host cannot read it."""
         self._check_open()
         array = view_in_place(self)
         if array is not None:
@@ -433,28 +402,23 @@ cdef class Buffer:
         """Hand the memory to another package without a copy: ``numpy.from_dlpack(buffer)``, ``torch.from_dlpack``.
 
         The host must be able to read it in place: all memory of a CPU, and "shared" and "host" memory (`Device.empty`).
-        For other memory, whoever asks for an array on the host (``device="cpu"``) gets a copy. The memory is kept until
+        For other memory, a request for an array on the host (``device="cpu"``) gets a copy. The memory is kept until
         the other package drops it, also when this Buffer is closed. Until then it counts as changing (`generation`).
 
-        Memory of a device of CUDA goes to CuPy, PyTorch and others that are on CUDA: what they do on `stream` from now
-        on comes after the uses of the memory that were submitted by now, and nothing blocks. `stream` is DLPack's: 1
-        for the legacy default stream, 2 for the thread's, -1 for none, or a handle. Who gives none, as NumPy, is
-        taken for the host. Keep this Buffer, or the other array, until what the other package has submitted with it is
-        done: DLPack has no word for that, and forebay does not see it.
+        Memory of a CUDA device goes to CUDA packages such as CuPy and PyTorch, without blocking. Their later work on
+        `stream` comes after the uses of the memory submitted by now. `stream` is DLPack's: 1 for the legacy default
+        stream, 2 for the thread's, -1 for none, or a handle. Without one, as from NumPy, the request counts as for the
+        host. Keep this Buffer, or the other array, until the other package's work with it is done: forebay does not see
+        that work, and DLPack cannot express it.
 
-        Of other memory it blocks until these uses are done, because memory of the host has no stream in DLPack. Later
-        commands are not ordered with what the other package does.
-
-        Raises
-        ------
-        BufferError
-            When the host cannot read the memory in place and a copy is not wanted, or `stream` is given; and for
-            elements that DLPack does not know.
+        For other memory it blocks until these uses are done, because in DLPack host memory has no stream. Later
+        commands are not ordered with what the other package does. Raises BufferError when the host cannot read the
+        memory in place and a copy is not wanted, or `stream` is given; and for elements that DLPack does not know.
         """
         self._check_open()
         place = self.device.driver.dlpack_device(self.usm_type)
         if place is not None and stream is not None and not copy and dl_device in (None, place):
-            if stream != -1:  # it comes after all uses of the memory that are submitted
+            if stream != -1:  # it comes after all submitted uses of the memory
                 queue = self.device.queue(blocking=False, timing=False)
                 try:
                     self._let_follow(queue, False)
@@ -462,15 +426,14 @@ cdef class Buffer:
                     self.device.driver.order_stream(stream, queue.native)
                 finally:
                     queue.close()
-            expose(self.allocation)  # for good, as forebay cannot know when the other use ends
+            expose(self.allocation)  # for good, as in `_shown_as`
             memory = hold_memory(self.allocation)
             memory.reusable = 0
             return new_capsule(memory, self.memory.address, self.shape, self.dtype, place)
         return capsule_of(self, stream, copy, {"max_version": max_version, "dl_device": dl_device})
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Return DLPack's device: the host, (1, 0), for what the host reads in place; (2, …) for memory of a device of
-        CUDA; else (12, 0), some device.
+        """Return DLPack's device: (1, 0), the host, for what it reads in place; (2, …) for CUDA memory; else (12, 0).
         """
         self._check_open()
         return self.device.driver.dlpack_device(self.usm_type) or ((12, 0) if view_in_place(self) is None else (1, 0))
@@ -478,10 +441,7 @@ cdef class Buffer:
     def reshape(self, *shape: ShapeLike) -> Buffer:
         """Return a view of the same memory with another `shape` of equal size. One dimension may be -1.
 
-        Raises
-        ------
-        InvalidArgumentError
-            When the sizes differ.
+        Raises InvalidArgumentError when the sizes differ.
         """
         self._check_open()
         shape = read_shape(shape[0] if len(shape) == 1 else shape, -1)
@@ -496,10 +456,7 @@ cdef class Buffer:
     def view(self, dtype: DTypeLike) -> Buffer:
         """Return a view of the same memory with another element type, `dtype`.
 
-        Raises
-        ------
-        InvalidArgumentError
-            When its size does not divide that of the last axis, and for types with Python objects.
+        Raises InvalidArgumentError when its size does not divide the last axis, and for types with Python objects.
         """
         self._check_open()
         new = read_dtype(dtype)
@@ -516,7 +473,7 @@ cdef class Buffer:
         """Return a view that begins `offset` bytes after this one."""
         cdef OwnedMemory memory = hold_memory(self.allocation)
         cdef Buffer part = new_buffer(self.allocation, self.start + offset, shape, dtype)
-        # The driver may need its own object for a part, or have to refuse it.
+        # The driver may need its own object for a part, or refuse it.
         native = self.device.driver.part(memory.native, part.start, part.nbytes)
         if native is not None:
             part.part, handle = native
@@ -528,28 +485,22 @@ cdef class Buffer:
     def get(self, out: NDArray[Any] | None = None, queue: Queue | None = None) -> NDArray[Any]:
         """Copy to the host and wait for the copy.
 
+        Blocks until the copy, and thus everything before it on that queue, is done. Without a `queue` the host first
+        waits for writes that the copying queue would not come after; no queue waits for another. Name a queue if such a
+        write depends on the calling thread, as to let a host function return.
+
         Parameters
         ----------
         out : writable array of the same dtype and size, optional
             The array to copy to; by default a new one is made. Elements go in C order to any strides.
         queue : Queue, optional
-            The queue that copies, in its own order alone. By default it is the thread's current queue, else the null
-            queue, and the copy comes after all that is submitted on any queue and may write to the memory.
-
-        Returns
-        -------
-        numpy.ndarray
+            The queue that copies, in its own order alone. By default the thread's current queue, else the null queue,
+            copies, after all submitted writes to the memory, on any queue.
 
         Raises
         ------
         ArgumentTypeError, InvalidArgumentError
             When `out` does not fit.
-
-        Notes
-        -----
-        Blocks until the copy, and thus everything before it on that queue, is done. Without a `queue` the host first
-        waits for the writes that this queue would not come after; no queue waits for another. Who must do something
-        himself for such a write to go on, like letting a host function return, names a queue.
         """
         self._check_open()
         if out is None:
@@ -579,14 +530,10 @@ cdef class Buffer:
         """Copy from the host: ``queue.copy(self, host)`` on the thread's current queue, else the null queue.
 
         `host` is converted to this buffer's dtype and broadcast to its shape. It may be reused as soon as this returns.
-        A Buffer or a `StridedView` of the same shape and element size is copied on the device. `queue` is another queue
-        for the copy, in its own order alone. Without it, the copy comes after all that is submitted on any queue and
-        may use the memory, or write to that of `host`. Does not wait for it.
-
-        Raises
-        ------
-        ArgumentTypeError, InvalidArgumentError
-            When `host` cannot be converted, or has another shape.
+        A Buffer or a `StridedView` of the same shape and dtype is copied on the device. `queue` copies in its own order
+        alone. Without it, the copy comes after all submitted uses of the memory and writes to that of `host`, on any
+        queue. Does not wait for the copy. Raises ArgumentTypeError and InvalidArgumentError when `host` cannot be
+        converted, or has another shape.
         """
         self._check_open()
         if isinstance(host, (Buffer, StridedView)):
@@ -608,12 +555,13 @@ cdef class Buffer:
         self._queue(queue, False).copy(self, np.asarray(host, order="C"))
 
     def _queue(self, queue: Queue | None, writers: bool, waits: bool = False) -> Queue:
-        """Return the queue for a command on this memory. Without one it is the current queue, after all that is
-        submitted and uses the memory, or only the `writers`. `waits`: the host waits for them instead.
+        """Return `queue`, else the current queue, after all submitted uses of this memory (or only the `writers`).
+
+        With `waits`, the host waits for them instead.
         """
         if queue is None:
             current = self.device.current_queue
-            if waits:  # but for those that the queue's next command comes after
+            if waits:  # but not for those that the queue's next command comes after
                 wait_for_uses(
                     self.device, self.allocation.state, self.allocation.usage, writers, (<AnyQueue?> current).state)
             else:
@@ -625,11 +573,11 @@ cdef class Buffer:
         return queue
 
     def _let_follow(self, AnyQueue queue not None, bint writers) -> None:
-        """Let the queue's next command come after all uses that are submitted, or only after those that write."""
+        """Order the queue's next command after all submitted uses, or only after the `writers`."""
         order_after_uses(queue, queue.state, self.allocation.state, self.allocation.usage, writers)
 
     def close(self) -> None:
-        """Give the memory back once the work submitted so far is done. Does not block. Closing twice is fine."""
+        """Free the memory once the work submitted so far is done. Does not block. May be called twice."""
         self.allocation.close()
 
     def __enter__(self) -> Self:

@@ -1,7 +1,7 @@
-// The heap of a pool: slabs, which are memory of the driver, cut into blocks, and the steps that find a free block.
+// The heap of a pool: slabs of driver memory, cut into blocks, and the steps that find a free block.
 //
-// Nothing here calls a driver, needs the GIL or releases a Python object: what has to be released is left in `gone`.
-// The heap's lock is taken last and never held across a call.
+// Nothing here calls a driver, needs the GIL or releases a Python object: such objects go to `gone`. The heap's lock is
+// taken last and never held across a call.
 #pragma once
 
 #include <Python.h>
@@ -16,20 +16,19 @@
 
 namespace forebay {
 
-// Bytes; no device has as many. Compare a size with it before it becomes C's: more than C holds is as any other size
-// that is too large, and a little may be added to what is less.
+// Bytes; more than any device has. Check Python sizes against it before conversion to C: a little may be added then.
 constexpr size_t NO_MORE_THAN = size_t(1) << 62;
 
 constexpr size_t GRAIN = 512;  // bytes; blocks begin and end at multiples of it
 constexpr int BINS = 160;  // four to each doubling of the size
 constexpr size_t SMALLEST_SLAB = 64 << 10, LARGEST_SLAB = 32 << 20;
 constexpr size_t LARGEST_STEP = 2 << 20;  // between sizes of blocks
-constexpr int LOOK_AT = 8;  // blocks of a bin that are looked at
+constexpr int LOOK_AT = 8;  // blocks of a bin that are examined
 constexpr size_t LOOK_AT_LOOSE = 64;  // blocks that an allocation tries to merge before it cuts another one
 constexpr size_t MANY_SHELVES = 64;
 constexpr size_t MANY_STEPS = 4096;  // over neighbours, before a slab is made instead
 
-inline int highest_bit(uint64_t word) { return 63 - __builtin_clzll(word); }  // of a word that is not 0
+inline int highest_bit(uint64_t word) { return 63 - __builtin_clzll(word); }  // `word` is not 0
 
 // Bytes of a block for an allocation: at most a sixteenth more, and at most 2 MiB or 511 bytes.
 inline size_t size_class(size_t nbytes) {
@@ -52,7 +51,7 @@ template <class T> struct Links {
     T *before, *after;
 };
 
-// A list of things that have their links for it themselves, as the one at this place.
+// An intrusive list through the elements' `links[which]`.
 template <class T, int which> struct List {
     T *first = nullptr, *last = nullptr;
 
@@ -78,7 +77,7 @@ enum ListOfBlocks {
     LISTS
 };
 
-// The point of a queue at which a block was freed; the queue is NULL when anyone may have the block.
+// The point at which a block was freed; the queue is NULL when any queue may have the block.
 struct Free : ClockEntry {
     bool on_null = false, on_blocking = false;
 
@@ -100,7 +99,7 @@ struct Block {
     uintptr_t handle = 0;  // of that
 
     Block(Slab *slab, size_t offset, size_t nbytes) : slab(slab), offset(offset), nbytes(nbytes) {}
-    // Note that it is free after everything that this queue was given when it goes back.
+    // Note that it is free after everything that this queue has received when the block returns.
     void free_on(Epochs *queue, bool is_null, bool is_blocking) {
         if (freed.queue != queue) freed = Free(queue, is_null, is_blocking);
     }
@@ -110,7 +109,6 @@ struct Block {
 
 inline bool is_free(const Block *block) { return block && !block->used; }
 
-// Whether both are free, for the same queue or for anyone.
 inline bool are_alike(const Block *first, const Block *second) {
     return is_free(first) && is_free(second) && first->freed.queue == second->freed.queue;
 }
@@ -127,14 +125,14 @@ struct Slab {
     Slab(PyObject *native, uintptr_t handle, uint64_t address, size_t nbytes)
         : native(native), handle(handle), address(address), nbytes(nbytes) {}
 
-    // Append the points after which it can go back to the driver.
+    // Append the points after which it can be freed.
     void add_points(std::vector<ClockEntry> &points) const {
         for (Block *block = blocks.first; block; block = block->after())
             if (!block->freed.is_known_done()) points.push_back(block->freed);
     }
 };
 
-// The free blocks that one queue freed, or that anyone may have.
+// The free blocks that one queue freed, or that any queue may have.
 struct Shelf {
     ClockEntry queue;  // whose; NULL: anyone may have them
     List<Block, IN_BIN> bins[BINS + 1];  // the last stays empty
@@ -158,7 +156,7 @@ struct Shelf {
         by_age.remove(block);
     }
 
-    // Return a block of this size or hardly more, the last freed first. None is cut for it.
+    // Return the block freed last of this size or hardly more, which needs no cutting.
     Block *closest(size_t nbytes) const {
         Block *block = bins[bin_of(nbytes)].last;
         for (int i = 0; block && i < LOOK_AT; i++, block = block->links[IN_BIN].before)
@@ -166,7 +164,7 @@ struct Shelf {
         return nullptr;
     }
 
-    // Return a block that is large enough, one of the smallest of those.
+    // Return one of the smallest blocks that are large enough.
     Block *smallest(size_t nbytes) const {
         int at = bin_of(nbytes);
         Block *found = nullptr, *block = bins[at].first;
@@ -181,17 +179,16 @@ struct Shelf {
     }
 };
 
-// What an allocation is for: later commands on a queue, or on any if that is NULL.
+// The user of an allocation: a queue, or any queue if that is NULL.
 struct Taker {
     Epochs *queue = nullptr;
     Ref<Clock> clock;
     bool is_null = false, blocking = false;
-    bool adopted = false;  // it gets commands that carry no waits of forebay
+    bool adopted = false;  // it receives commands that carry no waits of forebay
     bool follows = false;  // it may have memory freed on a queue that it is ordered after
-    bool opportunistic = false;  // it may have memory that the device is known to be done with
+    bool opportunistic = false;  // it may have memory whose free is known to be done
 
-    // Whether the queue is ordered after a free: by its clock, or by the null queue's rules, which order the memory's
-    // next use.
+    // Whether the queue is ordered after a free, by its clock or by the null queue's rules for the memory's next use.
     bool is_after(const Free &freed) const {
         return !adopted && (clock_epoch(clock, freed.queue) >= freed.epoch || (is_null && freed.on_blocking) ||
                             (blocking && freed.on_null));
@@ -218,8 +215,7 @@ struct Heap {
 
     explicit Heap(bool splits) : splits(splits) {}
 
-    // -- the steps of an allocation, each for when those before found nothing; NULL is none. Where the pool must not
-    // grow any more, 4 comes before 3
+    // -- the steps of an allocation, in order; NULL means none was found. Where the pool must not grow, 4 precedes 3
 
     // 1. A block of about this size that the queue has freed, as it is.
     Block *take_own(Epochs *queue, size_t nbytes) {
@@ -228,8 +224,8 @@ struct Heap {
         return hand_out(shelf ? shelf->closest(nbytes) : nullptr, nbytes);
     }
 
-    // 2. A block that the taker may have without a wait, cut or merged. If there is none, and the driver may know that
-    // one is done, appends the points to ask for; `points` may be NULL.
+    // 2. A block that the taker may have without a wait, cut or merged. If there is none, appends to `points`, unless
+    // that is NULL, the frees that the driver may know to be done.
     Block *find(const Taker &taker, size_t nbytes, std::vector<ClockEntry> *points) {
         Guard guard(lock);
         if (taker.opportunistic) settle_done();
@@ -259,7 +255,7 @@ struct Heap {
         return hand_out(block, nbytes);
     }
 
-    // 4. A block that some queue has freed, which the caller has to wait for.
+    // 4. A block freed on some queue, for whose free the caller must wait.
     Block *take_any(size_t nbytes) {
         Guard guard(lock);
         Block *best = nullptr;
@@ -270,8 +266,7 @@ struct Heap {
         return hand_out(best, nbytes);
     }
 
-    // Return how large the slab for a block should be: a quarter of what is reserved, so that little is idle in small
-    // programs and slabs are few in large ones.
+    // Return the slab size for a block: a quarter of what is reserved, for little waste at first and few slabs later.
     size_t slab_size(size_t nbytes) {
         Guard guard(lock);
         size_t size = SMALLEST_SLAB;
@@ -279,7 +274,7 @@ struct Heap {
         return splits ? std::max(size, nbytes) : nbytes;
     }
 
-    // Put a used block on the shelf of the queue that freed it last. `freed`: now.
+    // Put a used block on the shelf of the queue that freed it last. `freed`: it is freed now.
     void give_back(Block *block, bool freed) {
         Guard guard(lock);
         if (freed) block->freed.epoch = submitted_epoch(block->freed.queue);
@@ -291,8 +286,8 @@ struct Heap {
         note_loose(block);
     }
 
-    // Take out a slab without used blocks, with `only_done` one that the device is known to be done with. Returns its
-    // memory, which is the caller's, and in `points` after what that can go; NULL for none.
+    // Take out a slab without used blocks; with `only_done` one that is known to be done. Returns its memory, owned by
+    // the caller, and the `points` after which it can be freed; NULL for none.
     PyObject *take_slab(bool only_done, std::vector<ClockEntry> &points) {
         Guard guard(lock);
         Slab *slab = idle.first;
@@ -316,14 +311,14 @@ struct Heap {
         return native;
     }
 
-    // Append the points after which slabs can go back to the driver.
+    // Append the points after which idle slabs can be freed.
     void points_of_idle(std::vector<ClockEntry> &points) {
         Guard guard(lock);
         for (Slab *slab = idle.first; slab; slab = slab->links[0].after) slab->add_points(points);
     }
 
   private:
-    // Return what a queue has freed; NULL for nothing.
+    // Return the queue's shelf, or NULL.
     Shelf *find_shelf(Epochs *queue) REQUIRES(lock) {
         if (last_shelf && last_shelf->queue.queue == queue) return last_shelf;
         auto found = shelves.find(queue);
@@ -337,7 +332,7 @@ struct Heap {
         shelf->add(block);
     }
 
-    // Take a free block off its shelf. Where it was freed is kept: if it is never used, it goes back as it was.
+    // Take a free block off its shelf. `freed` stays, so that an unused block can return as it was.
     Block *hand_out(Block *block, size_t nbytes) REQUIRES(lock) {
         if (!block) return nullptr;
         block->shelf->remove(block);
@@ -360,7 +355,7 @@ struct Heap {
         note_loose(rest);
     }
 
-    // A block is not what it was: its object goes when the commands that used it are done.
+    // Release the driver's object of a changed block once the commands that used it are done.
     void drop_part(Block *block) REQUIRES(lock) {
         block->seen = false;
         if (!block->part) return;
@@ -382,7 +377,7 @@ struct Heap {
         loose_count--;
     }
 
-    // Merge a block that is on no shelf with the free one behind it. What a queue freed is free from its last free on.
+    // Merge a block that is on no shelf with the free one behind it. One queue's are free from the last free on.
     void absorb(Block *block) REQUIRES(lock) {
         Block *after = block->after();
         uint64_t epoch = std::max(block->freed.epoch, after->freed.epoch);
@@ -397,8 +392,8 @@ struct Heap {
         delete after;
     }
 
-    // Merge what lies side by side and is free for the same queue, or for anyone; looks at this many of the loose ones.
-    // Those that still have a free neighbour, of another kind, stay loose.
+    // Merge neighbours that are free for the same queue or for any, looking at `most` loose blocks. A block that still
+    // has a free neighbour of another kind stays loose.
     void merge_loose(size_t most) REQUIRES(lock) {
         for (most = std::min(most, loose_count); most && loose.first; most--) {
             Block *block = loose.first;
@@ -414,7 +409,7 @@ struct Heap {
         }
     }
 
-    // Let anyone have what the device is known to be done with, and drop shelves that stay empty.
+    // Give all queues what is known to be done, and drop shelves that stay empty.
     void settle_done() REQUIRES(lock) {
         for (auto each = shelves.begin(); each != shelves.end();) {
             Shelf &shelf = each->second;
@@ -434,8 +429,8 @@ struct Heap {
         }
     }
 
-    // Take a block of about this size that anyone may have; else the smallest of anyone's, of the queue's own, and of
-    // those that other queues freed that this one is ordered after.
+    // Take a block of about this size that any queue may have; else the smallest of those, of the queue's own, and of
+    // those that it is ordered after.
     Block *take_ordered(const Taker &taker, size_t nbytes) REQUIRES(lock) {
         if (Block *block = anyone.closest(nbytes)) return hand_out(block, nbytes);
         Block *best = anyone.smallest(nbytes);
@@ -451,8 +446,8 @@ struct Heap {
         return hand_out(best, nbytes);
     }
 
-    // Take a block joined from neighbours that the queue has freed and that anyone may have. Not done before it is
-    // needed, because until the queue's part is done no other queue can have the rest.
+    // Take a block merged from neighbours that the queue has freed and that any queue may have. This is a late step,
+    // because no other queue can have the rest until the queue's part is done.
     Block *take_joined(Epochs *queue, size_t nbytes) REQUIRES(lock) {
         auto may_join = [queue](const Block *block) {
             return is_free(block) && (!block->freed.queue || block->freed.queue == queue);

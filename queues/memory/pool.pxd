@@ -81,7 +81,7 @@ cdef class MemoryPool:
 cdef class Lease:
     cdef MemoryPool pool
     cdef Block* block
-    cdef bint freed  # by a queue; else the block goes back as it was
+    cdef bint freed  # on a queue; else the block returns as it was
     cdef readonly uintptr_t handle
     cdef readonly uint64_t address
     cdef readonly size_t nbytes

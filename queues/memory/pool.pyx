@@ -1,9 +1,9 @@
 """Stream-ordered memory: `Queue.alloc` and `Queue.free`.
 
-Memory is handed out and taken back in the order of queues, not of the host. Memory freed on a queue is reused there at
-once, even if the device has not reached that point, because its next user runs later. Another queue may have it when
-it is ordered after that point, or when that point is known to be reached. A wait for it is inserted only when the pool
-must not grow any more: it would tie two queues together that have nothing to do with each other.
+Memory is allocated and freed in the order of queues, not of the host. Memory freed on a queue is reused there at once,
+even if the device has not reached that point, because its next user runs later. Another queue may reuse it when ordered
+after that point, or when that point is known to be reached. A wait is inserted only when the pool must not grow any
+more, because it would tie unrelated queues together.
 """
 
 import math
@@ -61,25 +61,24 @@ def check_reset(nbytes: SupportsIndex, what: str) -> None:
 
 
 class Unpooled:
-    """The base of memory that `Queue.free` takes back and that is from no pool. ``check_live()`` raises when there is
-    nothing to free; ``free(queue, epoch)`` takes it back at this epoch of this queue, by its id.
+    """The base of memory from no pool that `Queue.free` takes back. ``check_live()`` raises when there is nothing to
+    free; ``free(queue, epoch)`` frees it at this epoch of the queue with this id.
     """
 
     usm_type = "device"
 
 
-@cython.no_gc  # it cannot be part of a cycle: the pool refers to no Python object that could refer to it
+@cython.no_gc  # it is in no cycle: the pool refers to no Python object that could refer to it
 @cython.freelist(64)
 cdef class Lease:
-    """The driver's memory of an allocation, as far as it is a block of a pool. When it ends, the pool has it again.
-
-    It ends with a free; or when its last Buffer is gone or was closed, and the device is done with its uses.
+    """A block of a pool, as the driver's memory of an allocation. When the lease ends, the pool gets the block back. It
+    ends with a free; or when its last Buffer is dropped or closed, and its uses are done.
     """
 
     usm_type = "device"  # as `DriverMemory.usm_type`
 
     cdef int free_on(self, QueueState* state) except -1:
-        """Say that the block is free after everything that was submitted to this queue until the lease ends."""
+        """Free the block after everything submitted to this queue until the lease ends."""
         self.block.free_on(state.epochs, state.is_null, state.blocking)
         self.freed = True
         return 0
@@ -94,7 +93,7 @@ cdef class Lease:
 
 @cython.no_gc
 cdef class Kind:
-    """What a Buffer has of its dtype."""
+    """What a Buffer needs of its dtype."""
     cdef object dtype
     cdef size_t itemsize
     cdef uint64_t code  # as in Memory.kind
@@ -104,7 +103,6 @@ cdef dict _kinds = {}  # by what was given as dtype
 
 
 cdef Kind kind_of(object dtype):
-    """Read a dtype. Strings and the dtype of numbers are looked up."""
     cdef Kind kind = <Kind> _kinds.get(dtype) if type(dtype) is str else None
     if kind is not None:
         return kind
@@ -136,31 +134,28 @@ cdef MemoryPool new_pool(DeviceState* state, object driver, object limit):
 
 @cython.no_gc_clear
 cdef class MemoryPool:
-    """The memory of a device that `Queue.alloc` hands out and `Queue.free` takes back (HIP, stream-ordered allocator).
+    """The memory of a device that `Queue.alloc` allocates and `Queue.free` frees (HIP, stream-ordered allocator).
 
-    The Device makes it, as its `pool`; calling the class raises. Any thread may use it.
+    The Device makes it, as its `pool`; calling the class raises. Any thread may use it. The three settings are
+    HIP's attributes of these names, and on at first.
 
     Attributes
     ----------
     reuse_follow_event_dependencies : bool
-        Whether a queue may have memory freed on another queue if it is already ordered after the free, by events or by
+        Whether a queue may reuse memory freed on another queue if it is already ordered after the free, by events or by
         the rules of the null queue.
     reuse_allow_opportunistic : bool
-        Whether a queue may have memory freed on another queue that is known to be done with it.
+        Whether a queue may reuse memory freed on another queue if the free is known to be done.
     reuse_allow_internal_dependencies : bool
-        Whether a queue may be made to wait for another queue to get memory that was freed there. That happens only when
-        the driver has no more memory or the pool has reached `growth_limit`.
-
-    Notes
-    -----
-    The three settings are on at first, like HIP's attributes of these names.
+        Whether a queue may be made to wait for another queue to reuse memory freed there. That happens only when the
+        driver has no more memory or the pool has reached `growth_limit`.
     """
 
     def __init__(self, *args: Never, **kwargs: Never) -> None:
         raise ArgumentTypeError("a MemoryPool is made with its Device: Device.pool")
 
     def __dealloc__(self):
-        if self.state == NULL or is_forked():  # then it is the parent's
+        if self.state == NULL or is_forked():  # after a fork it is the parent's
             return
         self.give_up(0, False)
         del self.heap
@@ -171,8 +166,8 @@ cdef class MemoryPool:
     def release_threshold(self) -> int:
         """Bytes to keep when a queue, an event or the device is synchronized; 0 at first (HIP).
 
-        A synchronize gives unused memory beyond this back to the driver. A program that synchronizes often and
-        allocates again can set it to the number of bytes it needs; the driver then allocates no more.
+        A synchronize frees unused memory beyond this. A program that synchronizes often and allocates again can set it
+        to the bytes it needs; the driver then allocates no more.
         """
         return self.threshold
 
@@ -182,9 +177,10 @@ cdef class MemoryPool:
 
     @property
     def growth_limit(self) -> int:
-        """Bytes that may be reserved before a queue is made to wait for memory that was freed on another one. At first
-        half of the device's memory. It never makes an allocation fail: beyond it, the pool grows if nothing was freed.
-        Before that, slabs without used blocks that the device is done with go back to the driver.
+        """Bytes that may be reserved before a queue is made to wait for memory freed on another one.
+
+        At first half of the device's memory. At the limit, slabs without used blocks that are done are freed first. No
+        allocation fails because of it: if nothing was freed, the pool grows beyond it.
         """
         return self.limit
 
@@ -194,12 +190,12 @@ cdef class MemoryPool:
 
     @property
     def reserved(self) -> int:
-        """Bytes that were allocated from the driver and not given back."""
+        """Bytes allocated from the driver and not freed."""
         return self.heap.reserved
 
     @property
     def used(self) -> int:
-        """Bytes of the blocks that were handed out and not freed."""
+        """Bytes of the blocks handed out and not freed."""
         return self.heap.used
 
     @property
@@ -227,21 +223,21 @@ cdef class MemoryPool:
         self.heap.used_peak = self.heap.used
 
     def trim(self, keep: SupportsIndex = 0) -> None:
-        """Give memory that nothing can use any more back to the driver, until at most `keep` bytes are reserved.
+        """Free unused memory until at most `keep` bytes are reserved.
 
-        Does not block and does not ask the driver which frees are done: synchronize first to find out.
+        Does not block, nor ask the driver which frees are done: synchronize first to find out.
         """
         self.give_up(min(read_bytes(keep, "trim: keep"), MOST), True)
 
     cdef int trim_after_wait(self) except -1:
-        """Trim to the threshold after the host has waited for something."""
         if self.heap.reserved > self.threshold:
             self.give_up(self.threshold, True)
         return 0
 
     cdef bint give_up(self, uint64_t keep, bint only_done) except? -1:
-        """Give slabs without used blocks to the driver until at most `keep` bytes are reserved: at once those that the
-        device is known to be done with; the others, without `only_done`, when it is. Returns whether there were any.
+        """Free slabs without used blocks until at most `keep` bytes are reserved. Returns whether there were any.
+
+        Those known to be done are freed at once; the others, without `only_done`, when they are.
         """
         cdef vector[ClockEntry] points
         cdef PyObject* native
@@ -256,7 +252,7 @@ cdef class MemoryPool:
             Py_DECREF(memory)
             for point in points:
                 note_use(memory.usage, point.queue, point.epoch, False)
-            memory = None  # it goes back after these uses
+            memory = None  # freed after these uses
             any_given = True
         release_gone(self)
         return any_given
@@ -292,9 +288,9 @@ cdef class MemoryPool:
         return buffer
 
     cdef Lease lease(self, object device, object queue, QueueState* state, size_t nbytes):
-        """Hand out so many bytes, for later commands on this queue; with `state` NULL for those on any queue.
+        """Hand out `nbytes` for later commands on this queue; with `state` NULL for those on any queue.
 
-        The block goes back with the last reference, as it was. So drop that when its uses are done, or call `free_on`.
+        The block returns as it was with the last reference. Drop that only when its uses are done, or call `free_on`.
         """
         cdef Lease lease = Lease.__new__(Lease)
         cdef size_t size = size_class(nbytes)
@@ -316,17 +312,15 @@ cdef class MemoryPool:
         return lease
 
     def _buffer_on(self, device: Device, memory: Any, tuple shape, dtype: DTypeLike) -> Buffer:
-        """Make a Buffer on memory of a graph."""
         if not isinstance(memory, OwnedMemory):
             memory = own_memory(self.state, memory, False)
         return new_buffer(new_allocation(device, memory), 0, shape, dtype)
 
 
 cdef uintptr_t handle_of(MemoryPool pool, Block* block) except? 0:
-    """Return the driver's object for a block of a slab that has one. 0 for its address alone.
+    """Return the driver's object for a block, if its slab has one; 0 for its address alone.
 
-    An argument is set faster by an object, but to make one takes longer than that saves: so a block gets one when it is
-    handed out for the second time.
+    A block gets one when it is handed out again: it makes setting an argument faster, but costs more than that saves.
     """
     if block.nbytes == block.slab.nbytes:
         return block.slab.handle
@@ -342,7 +336,7 @@ cdef uintptr_t handle_of(MemoryPool pool, Block* block) except? 0:
 
 
 cdef Block* find(MemoryPool pool, QueueState* state, size_t nbytes) except? NULL:
-    """Take out a block that the queue may have without a wait. NULL when there is none."""
+    """Take out a block that the queue may have without a wait; NULL if there is none."""
     cdef vector[ClockEntry] points
     cdef Taker taker
     cdef Block* block
@@ -365,9 +359,9 @@ cdef Block* find(MemoryPool pool, QueueState* state, size_t nbytes) except? NULL
 
 
 cdef Block* grow(MemoryPool pool, object device, object queue, QueueState* state, size_t nbytes) except NULL:
-    """Get a block from a new slab. At the limit, idle slabs go back first, and the queue rather waits for a free.
+    """Get a block from a new slab. At the limit, free idle slabs first, and prefer waiting for a free.
 
-    If the driver has no room for a slab, it gets as large as the block, and in the end just large enough.
+    If the driver has no memory for a slab, it gets as large as the block, and in the end just large enough.
     """
     cdef Heap* heap = pool.heap
     cdef Block* block
@@ -381,7 +375,7 @@ cdef Block* grow(MemoryPool pool, object device, object queue, QueueState* state
             heap.points_of_idle(points)
             for point in points:
                 reach_point(pool.state, point.queue, point.epoch)
-        block = find(pool, state, least)  # what was found done just now serves, rather than new memory
+        block = find(pool, state, least)  # what was found done above, before new memory
         if block != NULL:
             return block
         pool.give_up(pool.limit - size if pool.limit > size else 0, True)
@@ -410,8 +404,8 @@ cdef Block* grow(MemoryPool pool, object device, object queue, QueueState* state
 
 
 cdef Block* wait_for_free(MemoryPool pool, object queue, QueueState* state, size_t nbytes) except? NULL:
-    """Take out a block that was freed on another queue, and order the queue after that free, but after nothing later.
-    NULL when there is none, or the settings forbid it.
+    """Take out a block freed on another queue, and order the queue after that free but nothing later. Returns NULL if
+    there is none, or the settings forbid it.
     """
     cdef Block* block
     cdef Status status = 0
@@ -422,7 +416,7 @@ cdef Block* wait_for_free(MemoryPool pool, object queue, QueueState* state, size
         block = pool.heap.take_any(nbytes)
         if block != NULL:
             status = wait_for_point(state, block.freed.queue.queue_id, block.freed.epoch)
-            if status == 0 and state.adopted:  # the next command there may carry no wait
+            if status == 0 and state.adopted:  # its next command may carry no wait
                 guard.take(state.lock)
                 status = carry_pending(state)
                 guard.leave()
@@ -434,7 +428,7 @@ cdef Block* wait_for_free(MemoryPool pool, object queue, QueueState* state, size
 
 
 cdef int release_gone(MemoryPool pool) except -1:
-    """Release the driver's objects of blocks that are no more."""
+    """Release the driver's objects of blocks that no longer exist."""
     cdef vector[Gone] gone
     cdef Guard guard
     if pool.heap.gone.empty():  # this may race: at worst the next call sees it
@@ -454,7 +448,7 @@ cdef int release_gone(MemoryPool pool) except -1:
 
 
 cdef bint owes_nothing(QueueState* queue) noexcept:
-    """Return whether a free on the queue has no wait to gather. May say no without need."""
+    """Return whether a free on the queue has no wait to gather. May return False although it has none."""
     cdef Guard guard
     if not guard.try_take(queue.lock):
         return False
@@ -480,7 +474,7 @@ cdef int free(object queue, QueueState* state, object buf) except -1:
         raise InvalidArgumentError("free: this Buffer is not from Queue.alloc; its close() gives the memory back")
     if allocation.state != state.device:
         raise InvalidArgumentError(f"free: this Buffer belongs to {buf.device.name}, {queue!r} does not")
-    # memory goes back after all that the queue comes after
+    # the free comes after all that the queue comes after
     announced = announce_use(queue, allocation.usage, 0, native.nbytes, True, "free") if is_observed(state) else None
     if allocation.usage.creation.queue != NULL:
         with nogil:
@@ -496,7 +490,7 @@ cdef int free(object queue, QueueState* state, object buf) except -1:
         native.free(state.epochs.queue_id, submitted_epoch(state.epochs))
     elif allocation.closed:
         raise ClosedError("free: another thread has freed or closed this Buffer meanwhile")
-    else:  # the block goes back to its pool at once, or when a call that uses it now has submitted
+    else:  # the block returns to its pool at once, or after another thread's call that uses it
         (<Lease> native).free_on(state)
         allocation.memory.freed = True
         allocation.close()

@@ -1,4 +1,4 @@
-"""Shapes, element types and values, read the same way wherever they are given."""
+"""Reads shapes, element types and values; strided views of Buffers."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from forebay.queues.queue import Queue
 
 ShapeLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
-Grid: TypeAlias = SupportsIndex | tuple[SupportsIndex, ...]  # also of a block: HIP has dim3
+Grid: TypeAlias = SupportsIndex | tuple[SupportsIndex, ...]  # or a block; dim3 in HIP
 
 
-# Of numbers larger than a byte, by the character of their dtype; a complex number counts as its two halves.
+# For numbers larger than a byte, by the character of their dtype. A complex number counts as its two halves.
 _CODES = {
     **{kind: 2 * np.dtype(kind).itemsize for kind in "hHiIlLqQ"},
     **{kind: 2 * np.dtype(kind).itemsize + 1 for kind in "efdg"},
@@ -40,8 +40,8 @@ _CODES = {
 
 
 def element_code(dtype: np.dtype[Any] | None) -> int:
-    """Return what memory and a pointer to it must have in common: twice the bytes, and 1 more for floating point; 0 for
-    what fits everything: bytes, structures, unknown types (None).
+    """Return a code that memory and a pointer to it must share: twice the bytes, plus 1 for floating point; 0 for what
+    fits everything: bytes, structures, unknown types (None).
     """
     return 0 if dtype is None else _CODES.get(dtype.base.char, 0)
 
@@ -51,19 +51,17 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
 
 
 def shortened(value: Any, most: int = 80) -> str:
-    """Return what stands for a value in a message: its repr in one line, cut where it is long."""
+    """Return the value's repr for a message, in one line and cut if it is long."""
     try:
         text = " ".join(_SHORT.repr(value).split())
-    except ValueError:  # an int of thousands of digits, which CPython does not print
+    except ValueError:  # an int of more digits than CPython prints
         text = f"<{type(value).__name__} of {value.bit_length()} bits>"
     return text if len(text) <= most else f"{text[: most - 8]}…{text[-7:]}"
 
 
 @functools.lru_cache(maxsize=256)
 def type_problem(dtype: np.dtype[Any]) -> str:
-    """Return why a device cannot use elements of this type, and what to do; empty if it can: so those of a Buffer are
-    always plain bytes in the machine's order.
-    """
+    """Return why a device cannot use this dtype, and what to do; "" for plain bytes in the machine's order."""
     if dtype.hasobject:
         return _objects(str(dtype))
     return "" if dtype == dtype.newbyteorder("=") else _swapped(str(dtype))
@@ -81,14 +79,14 @@ def _swapped(kind: str) -> str:
 
 
 def format_problem(text: str) -> str:
-    """Return `type_problem` of the elements of a buffer by its format, of PEP 3118, which has one."""
+    """Return the `type_problem` of a PEP 3118 format that has one."""
     has_objects = "O" in re.sub(":[^:]*:", "", text)  # without the names of fields
     return _objects(text) if has_objects else _swapped(text)
 
 
 @functools.lru_cache(maxsize=256)
 def ctypes_problem(kind: type) -> str:
-    """Return `type_problem` of a type of ctypes, whose unions show no format but bytes."""
+    """Return the `type_problem` of a ctypes type: the format of ctypes unions shows only bytes."""
     return _swapped(kind.__name__) if _has_swapped(kind) else ""
 
 
@@ -102,9 +100,7 @@ def _has_swapped(kind: Any) -> bool:
 
 
 def check_copied(to: Any, source: Any) -> None:
-    """Refuse a copy between memory whose elements are numbers of two types: the rule of `element_code`. Both are
-    Buffers, views of them, arrays, or have a buffer. Raises ArgumentTypeError.
-    """
+    """Raise ArgumentTypeError for a copy between two number types, by `element_code`, of any memory with a buffer."""
     into, out_of = _dtype_of(to), _dtype_of(source)
     if into is out_of or element_code(into) in (0, element_code(out_of)) or not element_code(out_of):
         return
@@ -115,20 +111,20 @@ def check_copied(to: Any, source: Any) -> None:
 
 
 def _dtype_of(memory: Any) -> Any:
-    """Return the dtype of the numbers in memory; None when they are not known to be numbers."""
+    """Return the dtype of the numbers in memory; None if they are not known to be numbers."""
     if hasattr(memory, "dtype"):
         return memory.dtype
     view = memoryview(memory)
     kind = (view.format or "").lstrip("@=<>!^")
-    # The sizes of `struct` and of NumPy differ; the view knows its own.
+    # The view's own size, because those of `struct` and NumPy differ.
     return np.dtype(f"{np.dtype(kind).kind}{view.itemsize}") if kind in _CODES else None
 
 
 def read_int(value: Any, what: str, way_out: str = "") -> int:
-    """Convert an index, an extent, an axis or a count to an int of Python's own type. Python code may run.
+    """Convert an index, extent, axis or count to a Python int. Python code may run.
 
-    `what` is what is wanted, for the message: "a shape is an int or a tuple of ints"; `way_out` ends it. Raises
-    ArgumentTypeError for what has no ``__index__``, and for what NumPy takes as a mask or as several indices.
+    For the message, `what` says what is wanted ("a shape is an int or a tuple of ints") and `way_out` ends it. Raises
+    ArgumentTypeError without ``__index__``, and for what NumPy takes as a mask or as several indices.
     """
     if type(value) is int:
         return value
@@ -140,11 +136,11 @@ def read_int(value: Any, what: str, way_out: str = "") -> int:
         raise ArgumentTypeError(f"{what}, not {type(value).__name__}{way_out}") from None
 
 
-_MOST_AXES = 64  # of NumPy's arrays; 32 before version 2
+_MOST_AXES = 64  # NumPy's limit; 32 before version 2
 
 
 def read_shape(shape: Any, least: int = 0) -> tuple[int, ...]:
-    """Convert anything that NumPy takes as a shape to a tuple of ints, each at least `least`."""
+    """Convert a NumPy shape to a tuple of ints, each at least `least`."""
     try:
         extents = (shape,) if type(shape) is int else tuple(shape)
     except TypeError:
@@ -163,10 +159,7 @@ def read_shape(shape: Any, least: int = 0) -> tuple[int, ...]:
 
 
 def read_dtype(dtype: Any) -> np.dtype[Any]:
-    """Return a dtype whose elements are bytes that can be copied and computed with: see `type_problem`.
-
-    Raises ArgumentTypeError and InvalidArgumentError.
-    """
+    """Return a dtype without `type_problem`. Raises ArgumentTypeError and InvalidArgumentError."""
     try:
         read: np.dtype[Any] = np.dtype(dtype)
     except (TypeError, ValueError) as error:
@@ -179,10 +172,9 @@ def read_dtype(dtype: Any) -> np.dtype[Any]:
 
 
 def to_array(host: Any, dtype: np.dtype[Any] | None, call: str) -> np.ndarray[Any, np.dtype[Any]]:
-    """Return `host` as an array in C order, in the machine's byte order: by itself, or converted to `dtype`.
+    """Return `host` as an array in C order and the machine's byte order, converted to `dtype` if that is given.
 
-    `call` is what was asked for, for messages. Raises ArgumentTypeError when it cannot be converted, or something
-    imaginary would be dropped.
+    `call` names the call in messages. Raises ArgumentTypeError for what cannot be converted, and imaginary parts.
     """
     again = dtype is not None and isinstance(host, (list, tuple))
     try:
@@ -192,7 +184,7 @@ def to_array(host: Any, dtype: np.dtype[Any] | None, call: str) -> np.ndarray[An
         wanted = array.dtype.newbyteorder("=") if dtype is None else dtype
         if _is_imaginary(array, wanted):
             raise TypeError("complex numbers are no real ones: pass x.real or abs(x)")
-        # A list once more by itself: its integers are converted exactly.
+        # A list is converted directly, so that its integers are exact.
         return np.asarray(host if again else array, wanted, order="C")
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # the last from tensors that need gradients
         what = "" if dtype is None else f"no array of {dtype}: "
@@ -200,7 +192,7 @@ def to_array(host: Any, dtype: np.dtype[Any] | None, call: str) -> np.ndarray[An
 
 
 def _is_imaginary(array: np.ndarray[Any, Any], wanted: np.dtype[Any]) -> bool:
-    """Whether a conversion drops the imaginary part of something. NumPy's only warns."""
+    """Whether a conversion drops an imaginary part, of which NumPy's only warns."""
     if array.dtype.names and wanted.names:
         pairs = zip(array.dtype.names, wanted.names, strict=False)
         return any(_is_imaginary(array[name], wanted[other].base) for name, other in pairs)
@@ -212,8 +204,8 @@ def _is_imaginary(array: np.ndarray[Any, Any], wanted: np.dtype[Any]) -> bool:
 
 
 def whole_number(value: Any) -> int:
-    """Convert the value of an integer: an int, a bool (NumPy's too, which has no ``__index__``), or anything else with
-    ``__index__``; TypeError for floats, even whole ones. What counts, or says where something is, `read_int` reads.
+    """Convert an integer value: an int, a bool (also NumPy's, which has no ``__index__``), or one with ``__index__``.
+    Raises TypeError for floats, even whole ones. Counts and positions are for `read_int`.
     """
     if isinstance(value, (np.bool_, np.ndarray)) and value.dtype == np.bool_ and value.ndim == 0:
         return int(value)
@@ -221,9 +213,9 @@ def whole_number(value: Any) -> int:
 
 
 def convert(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
-    """Convert a value or values to an array of `dtype`. Unlike NumPy's own conversions it never wraps or overflows, and
-    never drops what is imaginary. A tuple has the fields of a structure. Raises TypeError for a value of another kind,
-    and ValueError for one out of range or of another structure.
+    """Convert a value or values to an array of `dtype`. Unlike in NumPy nothing wraps, overflows or loses an imaginary
+    part. A tuple has the fields of a structure. Raises TypeError for a value of another kind, and ValueError for one
+    out of range or of another structure.
     """
     if dtype.names and (isinstance(value, tuple) or np.asarray(value).dtype.names):
         if not isinstance(value, tuple):
@@ -255,11 +247,11 @@ def convert(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
     return np.asarray(value).astype(dtype, casting="same_kind")
 
 
-# -- memory of the host that objects of other packages own, and why it cannot be used as it is
+# -- host memory owned by objects of other packages, and why it cannot be used as it is
 
 
 def is_foreign(value: object, driver: DriverDevice) -> bool:
-    """Whether a pointer may get it as an argument because `Device.as_buffer` takes such things."""
+    """Whether a pointer argument may be this object because `Device.as_buffer` takes it."""
     kind = type(value)
     if kind.__module__.startswith(("forebay.", "numpy")):
         return hasattr(kind, "__forebay_buffer__")
@@ -267,17 +259,14 @@ def is_foreign(value: object, driver: DriverDevice) -> bool:
 
 
 def name_of(value: object) -> str:
-    """Return the name of the value's type, with its package unless it is Python's own."""
+    """Return the name of the value's type, with its package unless it is built in."""
     kind = type(value)
     package = kind.__module__.partition(".")[0]
     return kind.__qualname__ if package == "builtins" else f"{package}.{kind.__qualname__}"
 
 
 def why_unfit(array: np.ndarray[Any, Any], owner: object = None) -> str:
-    """Return why the bytes of an array cannot be used as they stand in memory, and what to do; empty if they can.
-
-    `owner` is what was given for it: a tensor, which has its own way to make a copy.
-    """
+    """Return why an array cannot be used in place, and what to do, or "". `owner` may be a tensor (own copy method)."""
     problem = type_problem(array.dtype)
     if problem:
         return problem
@@ -289,8 +278,8 @@ def why_unfit(array: np.ndarray[Any, Any], owner: object = None) -> str:
 
 
 def read_only_array(thing: object, driver: DriverDevice) -> np.ndarray[Any, Any] | None:
-    """Return an array on memory of the host that nothing may write to: a launch that only reads it copies it, as it
-    does NumPy's. None for everything else, which `Device.as_buffer` takes. Raises what `host_array` does.
+    """Return an array over read-only host memory, which launches that only read it copy; else None, for
+    `Device.as_buffer`. Raises as `host_array`.
     """
     if not driver.takes_host or driver.can_adopt(thing) or hasattr(type(thing), "__forebay_buffer__"):
         return None
@@ -299,14 +288,14 @@ def read_only_array(thing: object, driver: DriverDevice) -> np.ndarray[Any, Any]
 
 
 def host_array(thing: object, call: str = "as_buffer", *, writable: bool = True) -> np.ndarray[Any, Any] | None:
-    """Return an array on the memory of `thing`, which it keeps alive; None when `thing` shows no memory of the host.
+    """Return an array over the memory of `thing`, which it keeps alive; None when `thing` shows no host memory.
 
-    It is read from ``__dlpack__``, ``__array_interface__`` or the buffer protocol. DLPack's producers have finished
-    what they do with memory of the host before they hand it out. `call` is what was asked for, for messages. Memory
-    that is only read need not be `writable`: NumPy shows all of DLPack 0.x as read-only.
+    It is read by ``__dlpack__``, ``__array_interface__`` or the buffer protocol. DLPack's producers finish their work
+    on host memory before they export it. `call` names the call in messages. Memory that is only read need not be
+    `writable`: NumPy shows all of DLPack 0.x as read-only.
 
-    Raises ArgumentTypeError for memory that cannot be read as an array: on another device, or of a type that NumPy
-    does not know; InvalidArgumentError for what is read-only and has to be writable, and by `why_unfit`.
+    Raises ArgumentTypeError for memory on another device or of a type that NumPy does not know; InvalidArgumentError
+    for read-only memory that must be writable, and by `why_unfit`.
     """
     try:
         if isinstance(thing, np.ndarray):
@@ -324,7 +313,7 @@ def host_array(thing: object, call: str = "as_buffer", *, writable: bool = True)
         if not hasattr(type(thing), "__dlpack__") and not hasattr(thing, "__array_interface__"):
             return None
         kind = getattr(thing, "dtype", "unknown type")
-        views = "dtype" in str(error) and hasattr(thing, "view")  # NumPy lacks bfloat16, and some of the newest
+        views = "dtype" in str(error) and hasattr(thing, "view")  # NumPy lacks bfloat16 and other new types
         raise ArgumentTypeError(
             f"{call}: this {name_of(thing)} of {kind} cannot be read as an array ({error})"
             + (": pass .view(torch.uint8), which shows its bytes" if views else "")
@@ -337,7 +326,7 @@ def host_array(thing: object, call: str = "as_buffer", *, writable: bool = True)
     return array
 
 
-# -- parts of a Buffer whose elements do not lie one after another. A kernel copies them
+# -- parts of a Buffer whose elements are not contiguous. A kernel copies them
 
 
 UNITS = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
@@ -345,7 +334,7 @@ BLOCK = 64
 MOST_ROWS = 4096  # groups; NVIDIA's hardware takes 65535 along y
 ON_THE_HOST = (1, 0)  # DLPack's kDLCPU
 
-# x varies fastest, and y, z and w are counted by rows; all in units. Rows go on where the launch has no more groups.
+# x varies fastest; y, z and w are counted by rows; all in units. A group goes on to other rows if groups are fewer.
 SOURCE = """
 kernel void move_UNIT(
     global UNIT *to, const ulong to_start, global const UNIT *from, const ulong from_start, const ulong rows,
@@ -366,7 +355,7 @@ kernel void move_UNIT(
 
 
 def read_index(value: Any) -> int:
-    """Convert one index of an axis. Raises ArgumentTypeError."""
+    """Convert an index of one axis. Raises ArgumentTypeError."""
     return read_int(
         value,
         "a Buffer is indexed by ints, slices, ... and None",
@@ -375,9 +364,9 @@ def read_index(value: Any) -> int:
 
 
 def part_of(memory: Buffer | StridedView, key: Any) -> Buffer | StridedView:
-    """Return what NumPy's basic indexing selects: a Buffer where that can be.
+    """Return what NumPy's basic indexing selects: a Buffer where possible.
 
-    Raises OutOfRangeError, and ArgumentTypeError for what is no basic index: an array of indices, a mask.
+    Raises OutOfRangeError, and ArgumentTypeError for other indices: an array of indices, a mask.
     """
     view = _as_view(memory)
     shape = view.shape
@@ -388,8 +377,7 @@ def part_of(memory: Buffer | StridedView, key: Any) -> Buffer | StridedView:
     for each in keys:
         if isinstance(each, int) and not -(2**63) <= each < 2**63:
             raise OutOfRangeError(f"index {shortened(each)} is out of bounds (a Buffer of shape {shape})")
-    # An array whose elements are never read: NumPy computes where they would be. It must make no copy, as it does for
-    # masks and arrays of indices, which would read what is there.
+    # NumPy indexes a dummy array. It must not copy, as for masks and arrays of indices: that would read out of bounds.
     whole = np.lib.stride_tricks.as_strided(np.empty(1, f"V{view.dtype.itemsize}"), shape, view.strides)
     try:
         part = whole[keys if Ellipsis in keys else (*keys, ...)]
@@ -414,7 +402,7 @@ def strides_of(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 
 
 def are_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
-    """Whether elements with these strides lie one after another, in C order."""
+    """Whether elements with these strides are C-contiguous."""
     return 0 in shape or all(
         extent == 1 or stride == expected
         for extent, stride, expected in zip(shape, strides, strides_of(shape, itemsize), strict=True)
@@ -422,9 +410,7 @@ def are_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: i
 
 
 class Moves:
-    """The kernels of a device that copy between strided memory. `declare` tells the checker of races of each, with the
-    bytes that it copies at once.
-    """
+    """A device's kernels for strided copies. `declare` reports each, with its unit in bytes, to the race checker."""
 
     def __init__(self, device: Device, declare: Callable[[Kernel, int], None]) -> None:
         source = "".join(SOURCE.replace("UNIT", name) for name in UNITS.values())
@@ -435,10 +421,10 @@ class Moves:
             declare(kernel, size)
 
     def move(self, queue: Queue, to: StridedView, source: StridedView) -> None:
-        """Copy between views of one shape and element size that do not overlap: one launch, or for more than four axes
-        that cannot be taken together, one for each part. Does not block.
+        """Copy between views of one shape and element size that do not overlap. Does not block. Takes one launch, or
+        for more than four axes that cannot be merged, one for each part.
         """
-        axes = [(to.dtype.itemsize, 1, 1)]  # fastest first: extent and strides, in bytes; taken together where they can
+        axes = [(to.dtype.itemsize, 1, 1)]  # fastest first: extent and strides in bytes; merged where possible
         for count, *strides in zip(reversed(to.shape), reversed(to.strides), reversed(source.strides), strict=True):
             before, *steps = axes[-1]
             if strides == [before * step for step in steps]:
@@ -447,14 +433,14 @@ class Moves:
                 axes.append((count, strides[0], strides[1]))
         if len(axes) > 4:
             for i in range(to.shape[0]):
-                parts = [  # strided even where they are not
+                parts = [  # as StridedViews, even if they are contiguous
                     StridedView(whole._base, whole.start + i * whole.strides[0], whole.shape[1:], whole.strides[1:])
                     for whole in (to, source)
                 ]
                 self.move(queue, *parts)
             return
         (run, _, _), *outer = axes
-        # GPUs need units that lie at multiples of their size, so it matters where the memory itself begins.
+        # GPUs need units aligned to their size, so the start of the memory itself counts.
         into, out_of = to.memory, source.memory
         begins = (into._begins_at, to.start, out_of._begins_at, source.start)
         unit = math.gcd(8, run, *begins, *(stride for _, *strides in outer for stride in strides))
@@ -499,7 +485,7 @@ def array_of(memory: Any, dtype: Any = None, copy: bool | None = None) -> NDArra
 
 
 def capsule_of(memory: Any, stream: Any, copy: bool | None, wanted: dict[str, Any]) -> object:
-    """Implement ``memory.__dlpack__`` of Buffers and views, where the other package has it on the host."""
+    """Implement ``memory.__dlpack__`` of Buffers and views, for a consumer on the host."""
     if stream is not None:
         raise BufferError("this memory is the host's, which has no stream: stream is None")
     array = None if copy else memory._in_place()
@@ -513,13 +499,13 @@ def capsule_of(memory: Any, stream: Any, copy: bool | None, wanted: dict[str, An
     return array.__dlpack__(**{name: value for name, value in wanted.items() if value is not None})
 
 
-# NumPy's functions that look at no element, and what to make an array like another by.
+# NumPy functions that read no elements, and their attributes.
 _LOOKING = {np.shape: "shape", np.ndim: "ndim", np.size: "size"}
 _LIKE = {"zeros_like": "zeros", "empty_like": "empty", "ones_like": "empty", "full_like": "empty"}
 
 
 class NotOnHost:
-    """What arrays on a device refuse: Python and NumPy would copy them to the host unseen, or give a wrong answer."""
+    """What device arrays refuse: Python and NumPy would silently copy them to the host, or give a wrong answer."""
 
     __slots__ = ()
 
@@ -559,10 +545,10 @@ def _refuse_function(name: str, kind: str) -> NoReturn:
 
 
 class StridedView(NotOnHost):
-    """Part of a `Buffer` whose elements do not lie one after another: ``buf[::2]``, ``buf[:, 1]``.
+    """Part of a `Buffer` whose elements are not contiguous: ``buf[::2]``, ``buf[:, 1]``.
 
     Indexing makes such views; calling the class raises. A view shares the Buffer's memory. It can be read, written and
-    indexed like a Buffer, and `Queue.copy` takes it. A kernel cannot have it as an argument: `copy` makes a Buffer.
+    indexed like a Buffer, and `Queue.copy` takes it. Kernels do not take it: `copy` makes a Buffer.
 
     Attributes
     ----------
@@ -574,7 +560,7 @@ class StridedView(NotOnHost):
     ndim, size : int
         Numbers of dimensions and of elements.
     nbytes : int
-        Bytes of its elements, without what lies between them.
+        Bytes of its elements, without gaps.
     start : int
         The byte of `memory` where its first element begins.
     """
@@ -602,7 +588,7 @@ class StridedView(NotOnHost):
 
     @property
     def closed(self) -> bool:
-        """Whether the memory was given back."""
+        """Whether the memory was closed."""
         return self._base.closed
 
     def __len__(self) -> int:
@@ -649,9 +635,7 @@ class StridedView(NotOnHost):
             self.device._moves.move(queue, self, StridedView(one, 0, self.shape, (0,) * self.ndim))
 
     def copy(self, queue: Queue | None = None) -> Buffer:
-        """Return a new Buffer with the same elements, which a kernel can take. `queue` is as in `Buffer.copy`. Does not
-        block.
-        """
+        """Return a new Buffer, so contiguous, of the same elements. `queue`: see `Buffer.copy`. Does not block."""
         queue = self._base._queue(queue, True)
         made: Buffer = self.device.empty(self.shape, self.dtype)
         queue.copy(made, self)
@@ -668,7 +652,7 @@ class StridedView(NotOnHost):
         return None if whole is None else np.ndarray(self.shape, self.dtype, whole, self.start, self.strides)
 
     def __dlpack__(self, *, stream: Any = None, copy: bool | None = None, **wanted: Any) -> object:
-        """Hand the memory to another package, strides and all, without a copy: as `Buffer.__dlpack__`."""
+        """Hand the memory to another package with its strides, without a copy: as `Buffer.__dlpack__`."""
         return capsule_of(self, stream, copy, wanted)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -680,10 +664,9 @@ class StridedView(NotOnHost):
 
 
 def copy_strided(queue: Queue, to: Any, source: Any) -> None:
-    """Implement `Queue.copy` between memory of which one end is strided, and host memory perhaps the other.
+    """Implement `Queue.copy` where one end is strided, and the other may be host memory.
 
-    Raises InvalidArgumentError and ArgumentTypeError when shape or element size differ, or the elements are numbers of
-    two types.
+    Raises InvalidArgumentError and ArgumentTypeError when shapes, element sizes or number types differ.
     """
     if not isinstance(to, (AnyBuffer, StridedView)):
         raise ArgumentTypeError("copy of strided memory to the host: use view.get(out=array), which waits")
@@ -714,7 +697,7 @@ def copy_strided(queue: Queue, to: Any, source: Any) -> None:
 
 @contextlib.contextmanager
 def lent(queue: Queue, shape: ShapeLike, dtype: np.dtype[Any]) -> Iterator[Buffer]:
-    """Memory for the commands of the block, at the end of which the queue frees it."""
+    """Yield memory for the commands of the block, which the queue frees at its end."""
     buffer = queue.device._lend(queue, shape, dtype)
     try:
         yield buffer

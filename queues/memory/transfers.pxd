@@ -7,15 +7,15 @@ from forebay.core.state cimport QueueState
 from forebay.queues.memory.buffer cimport Buffer
 
 cdef enum:
-    # Bytes from which a copy is large. Other threads run while the host copies as much: memcpy takes some microseconds
-    # for it. And to ask how far a queue is can take a marker, which costs about as much as a smaller copy.
+    # Bytes from which a copy is large. The host copies as many without the GIL, as memcpy takes microseconds. Checking
+    # a queue's progress can take a marker, which costs about as much as a smaller copy.
     LARGE = 64 << 10
 
 cdef inline void copy_bytes(void* to, const void* source, size_t nbytes) noexcept:
-    """Copy memory of the host; without the GIL if it is large.
+    """Copy host memory, without the GIL if it is large.
 
-    The caller holds both ends, so that they are neither freed nor moved. What else it knows another thread may have
-    changed afterwards.
+    The caller must hold both ends, so that they are neither freed nor moved, and check everything else again
+    afterwards.
     """
     if nbytes < LARGE:
         memcpy(to, source, nbytes)
@@ -31,5 +31,5 @@ cdef object open_end(object host, bint writes, Buffer buffer, Py_buffer* view)
 cdef Memory host_memory(const void* address) noexcept
 cdef Memory host_memory_of(object staged)
 cdef int fill(object queue, QueueState* state, object buf, object value) except -1
-# With a pattern that the device repeats, see `fill_pattern`
+# `first` is a pattern that the device repeats, see `fill_pattern`
 cdef int fill_bytes(object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size) except -1

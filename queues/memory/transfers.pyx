@@ -1,12 +1,12 @@
-"""Copies. Besides the driver call, a copy needs memory that neither goes nor moves until it was read and written.
+"""Copies and fills. A copy needs memory that is neither freed nor moved until it was read and written.
 
-Buffers and pinned memory of the host stay by themselves, because the copy is noted as a use of them. Such a copy is
-submitted as a launch is: when nothing must be gathered and the driver cannot block, the GIL is kept.
+The copy is noted as a use of Buffers and pinned host memory, which keeps them. Such a copy is submitted as a launch is:
+when nothing must be gathered and the driver cannot block, the GIL is kept.
 
-A pageable source is staged: its bytes are copied at once to memory that nobody else can change and that the device can
-read without the driver's help. A pageable destination is given to drivers that take it. For other drivers (Level Zero's
-would make the caller wait with the queue locked) the copy fills staging memory and waits, as in CUDA and HIP. Staging
-memory and pageable destinations are kept until the queue has reached the copy's epoch.
+A pageable source is staged: its bytes are copied at once to private memory that the device can read without the
+driver's help. A pageable destination is passed to drivers that accept it. For others (Level Zero's would block the
+caller with the queue locked) the copy fills staging memory and waits, as in CUDA and HIP. Staging memory and pageable
+destinations are kept until the queue has reached the copy's epoch.
 """
 
 import ctypes
@@ -51,14 +51,14 @@ from forebay.queues.memory.shapes import (
 
 cdef enum:
     SMALLEST = 1 << 12
-    KEPT = 64 << 20  # the pool keeps at most this many bytes for the next copies
-    MANY = 16  # small pieces of memory that are kept, for which it is asked once how far the queue is
+    KEPT = 64 << 20  # bytes that the pool keeps at most
+    MANY = 16  # small pieces of memory kept before the queue's progress is checked
     MANY_TYPES = 256
 
 
 cdef class StagingPool:
-    """Blocks of host memory, in powers of two. A block is used again once its array has no references left. ``make``
-    allocates so many bytes of host memory which the device reads and writes directly.
+    """Recycled blocks of host memory, in powers of two. ``make(nbytes)`` allocates memory that the device can access. A
+    block is reused once its array has no references left.
     """
 
     cdef object make, lock
@@ -67,10 +67,9 @@ cdef class StagingPool:
 
     def __init__(self, make: Callable[[int], DriverMemory]) -> None:
         self.make, self.idle, self.kept = make, {}, 0
-        self.lock = threading.RLock()  # the collector may give a block back while this thread is in `take`
+        self.lock = threading.RLock()  # garbage collection may return a block while this thread is in `take`
 
     def take(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """An array of `nbytes` bytes, contents unspecified, which the device reads and writes directly."""
         cdef Py_ssize_t size
         if nbytes == 0:
             return np.empty(0, np.uint8)
@@ -84,7 +83,7 @@ cdef class StagingPool:
 
 
 cdef class Block:
-    """Gives its memory back when the last array made from it is gone."""
+    """Returns its memory to the pool when the last array made from it is gone."""
 
     cdef StagingPool pool
     cdef NativeMemory memory
@@ -96,7 +95,6 @@ cdef class Block:
         PyBuffer_FillInfo(view, self, <void*> <uintptr_t> self.memory.address, self.memory.nbytes, False, flags)
 
     def __del__(self) -> None:
-        """Keep the memory for the next copy, unless the pool keeps too much already."""
         cdef Py_ssize_t size = self.memory.nbytes
         with self.pool.lock:
             if self.pool.kept + size <= KEPT:
@@ -106,8 +104,7 @@ cdef class Block:
 
 cdef extern from *:
     """
-    // Two of NumPy's C functions, by their places in its table, which are its ABI: every extension that includes its
-    // headers has them compiled in. The headers would be one more requirement of the build.
+    // NumPy C functions, by their index in its API table, a stable ABI. Its headers would be a build requirement.
     static void **numpy_functions;
 
     static inline void use_table(void **table) { numpy_functions = table; }
@@ -122,7 +119,7 @@ cdef extern from *:
         return bytes;
     }
 
-    // Whether elements of this format of PEP 3118 are bytes in the machine's order, and no Python objects.
+    // Whether elements of this PEP 3118 format are bytes in the machine's order, and no Python objects.
     static inline bool are_bytes(const char *format) {
         bool is_name = false;
         for (; *format; format++) {
@@ -150,12 +147,11 @@ use_table(<void**> PyCapsule_GetPointer(_ARRAY_API, NULL))
 cdef object ndarray = np.ndarray
 cdef object void = np.void
 cdef tuple of_ctypes = (ctypes.Structure, ctypes.Union, ctypes.Array)
-cdef dict plain = {}  # types of structures that are plain bytes, by identity: equality of structures takes long
+cdef dict plain = {}  # structure types that are plain bytes, by identity: comparing them is slow
 cdef object strided_view = StridedView
 
 
 cdef int copy(object queue, QueueState* state, object dst, object src) except -1:
-    """Implement `Queue.copy`."""
     announced = announce_copy(queue, state, dst, src) if is_observed(state) else None
     if type(dst) is strided_view or type(src) is strided_view:
         queue._check_open()
@@ -204,7 +200,6 @@ def check_overlap(dst: Buffer, src: Buffer) -> None:
 
 
 cdef int check_buffer(object queue, QueueState* state, Buffer buffer, object what) except -1:
-    """Check that a queue that is open can use a Buffer."""
     if not (buffer.allocation.closed or buffer.allocation.state != state.device or is_closed(state)):
         return 0
     queue._check_open()
@@ -240,22 +235,22 @@ cdef int copy_buffers(object queue, QueueState* state, Buffer dst, Buffer src) e
 
 
 cdef int copy_between_devices(object queue, QueueState* state, Buffer dst, Buffer src) except -1:
-    """Copy after blocking work of the other device and all writes: what its null queue comes after. Where this device
-    reaches the memory it reads it; else the null queue copies it to the host first.
+    """Copy after all writes and blocking work of the other device, which its null queue comes after. If this device can
+    reach the memory, it reads it; else the null queue copies it to the host first.
     """
     cdef OwnedMemory to
     cdef Memory staging
     if src.allocation.closed:
         raise src._closed_error("copy: src")
     if src.allocation.state.driver != state.driver:
-        upload(queue, state, dst, src.get())  # a driver cannot wait for another driver's events, so this blocks
+        upload(queue, state, dst, src.get())  # blocks: a driver cannot wait for another driver's events
         return 0
     if queue.device._copy_from_peer(queue, dst, src):
         return 0
     staged = queue.device.driver.stage(src.nbytes)
     staging = host_memory_of(staged)
     other = src.device.null_queue
-    src._let_follow(other, True)  # also those of queues that do not block, for which `queue` may have waited
+    src._let_follow(other, True)  # also writes of non-blocking queues, for which `queue` may have waited
     copy_to_staging(other, staged, src)
     queue.wait(other)
     to = hold_memory(dst.allocation, "dst")
@@ -264,7 +259,7 @@ cdef int copy_between_devices(object queue, QueueState* state, Buffer dst, Buffe
 
 
 def copy_to_staging(AnyQueue queue not None, staged: Any, Buffer src not None) -> Event:
-    """Copy to memory from `stage`, asynchronously. Returns an Event that is done when the bytes are there."""
+    """Copy to memory from `stage`, asynchronously. Returns an Event for its completion."""
     cdef Ref[Marker] marker
     cdef QueueState* state = queue.state
     check_buffer(queue, state, src, "src")
@@ -394,7 +389,7 @@ cdef inline void init_copy(
 cdef int submit_copy(
     object queue, QueueState* state, const Memory* to, Usage* written, const Memory* source, Usage* read, size_t nbytes
 ) except -1:
-    """Submit a copy between memory whose uses are noted, of which the caller has a reference."""
+    """Submit a copy between memory whose uses are noted and that the caller retains."""
     cdef Copy copy
     cdef Status status
     if nbytes == 0:
@@ -410,17 +405,15 @@ cdef int submit_kept(
     object queue, QueueState* state, const Memory* to, Usage* written, const Memory* source, Usage* read, size_t nbytes,
     object kept, Ref[Marker]* done
 ) except -1:
-    """Submit a copy from or to other memory of the host, which belongs to `kept`. The driver may take long. The usage
-    of that memory is NULL.
+    """Submit a copy from or to other host memory, which belongs to `kept` and has no usage. The driver may block.
 
-    If `done` is not NULL, it receives a reference to the marker of the copy. It stays unchanged when there are no bytes
-    to copy.
+    If `done` is not NULL, it receives the copy's marker; it stays unchanged when there are no bytes to copy.
     """
     cdef Copy copy
     cdef Status status
     if nbytes == 0:
         return 0
-    # A program that never waits would keep the host memory of all its copies. This check may race.
+    # Else a program that never waits would keep the host memory of all its copies. This check may race.
     collect_queue(state)
     if nbytes >= LARGE or state.deferred.retired.size() >= MANY:
         collect_device(state.device)
@@ -442,7 +435,7 @@ cdef Memory host_memory(const void* address) noexcept:
 
 
 cdef Memory host_memory_of(object staged):
-    """Return the Memory of an array that a driver's `stage` made. It stays where it is as long as the array does."""
+    """Return the Memory of an array made by a driver's `stage`. It stays in place as long as the array does."""
     cdef Py_buffer view
     PyObject_GetBuffer(staged, &view, PyBUF_SIMPLE)
     cdef Memory memory = host_memory(view.buf if view.len else NULL)
@@ -451,8 +444,8 @@ cdef Memory host_memory_of(object staged):
 
 
 cdef object open_end(object host, bint writes, Buffer buffer, Py_buffer* view):
-    """Open a view of the end of a copy in memory of the host, which the copy reads or `writes`. `buffer` is the other
-    end. Returns what has the buffer protocol: an array over the memory of a tensor, anything else as it is.
+    """Open a view of host memory that a copy reads or `writes`; `buffer` is the copy's other end. Returns the object
+    with the buffer protocol: an array over the memory of a tensor, else `host` itself.
     """
     cdef int flags = PyBUF_WRITABLE if writes else 0
     cdef str problem = ""
@@ -494,8 +487,8 @@ def pin_view(host: Any) -> Any:
 
 
 cdef void* structure_bytes(object structure, Py_ssize_t* nbytes) except? NULL:
-    """Return the memory of a numpy.void, which it has as long as it lives: by NumPy's C interface, because the buffer
-    protocol makes a format. NULL when it has no bytes that a device computes with.
+    """Return the memory of a numpy.void, valid as long as it lives; NULL if a device cannot use its bytes. It uses
+    NumPy's C interface, because the buffer protocol builds a format.
     """
     dtype = numpy_type(structure)
     key = <uintptr_t> <PyObject*> dtype
@@ -510,11 +503,10 @@ cdef void* structure_bytes(object structure, Py_ssize_t* nbytes) except? NULL:
 
 
 cdef str view_bytes(object host, Py_buffer* view, int flags):
-    """Open a view of C-contiguous bytes. Return why a device cannot use them, and open none; or an empty string.
+    """Open a view of C-contiguous bytes. Returns "", or why a device cannot use them, and then opens none.
 
-    Only memory that this accepts comes from the host. `flags` are PyBUF_WRITABLE, or 0. A structure of NumPy's is not
-    held by the view: the caller keeps the object itself. Raises TypeError, ValueError or BufferError for an object that
-    shows no such memory.
+    All host memory is checked here. `flags` are PyBUF_WRITABLE, or 0. The view does not keep a NumPy structure: the
+    caller must. Raises TypeError, ValueError or BufferError for an object without such memory.
     """
     cdef str problem
     if flags == 0 and isinstance(host, void):
@@ -537,11 +529,10 @@ cdef str view_bytes(object host, Py_buffer* view, int flags):
     return problem
 
 
-# -- fills convert a value to the dtype of a buffer and make the pattern that the drivers repeat. And prefetches
+# -- fills convert a value to the dtype of a buffer, and make the pattern that drivers repeat; prefetches
 
 
 cdef int fill(object queue, QueueState* state, object buf, object value) except -1:
-    """Implement `Queue.fill`."""
     if not isinstance(buf, Buffer):
         raise ArgumentTypeError(f"fill() needs a Buffer, not {type(buf).__name__}")
     cdef Buffer buffer = buf
@@ -550,7 +541,7 @@ cdef int fill(object queue, QueueState* state, object buf, object value) except 
     cdef bytes pattern = repeated_bytes(buffer, element)
     if pattern is not None:
         return fill_bytes(queue, state, buffer, pattern, len(pattern))
-    cdef size_t done = len(element)  # the device cannot repeat it by itself: each copy doubles the part that is done
+    cdef size_t done = len(element)  # the device cannot repeat it: each copy doubles the filled part
     flat = buffer.reshape(-1).view(np.uint8)
     if buffer.nbytes:
         queue.copy(flat[:done], element)
@@ -586,12 +577,12 @@ cdef int fill_bytes(object queue, QueueState* state, Buffer buffer, const unsign
         return 0
     if is_observed(state):
         announced = announce_use(queue, buffer.allocation.usage, buffer.start, buffer.nbytes, True, "fill")
-    held = hold_memory(buffer.allocation, "buf")  # the value may have closed it, and another thread may
+    held = hold_memory(buffer.allocation, "buf")  # the value's code or another thread may close it
     init_command(&fill, call_fill)
     fill.writes = buffer.allocation.usage
     fill.memory, fill.nbytes = &buffer.memory, buffer.nbytes
     fill.pattern, fill.pattern_size = first, size
-    if closed_gates(state.device) == 0:  # behind one the first fill of its kind may wait, and no thread could open it
+    if closed_gates(state.device) == 0:  # behind one, the first fill of its kind may block and no thread could open it
         status = submit_keeping_gil(state, &fill)
     else:
         with nogil:
@@ -617,7 +608,7 @@ cdef Status call_prefetch(QueueState* queue, Command* command, Waits waits) noex
 
 
 def prefetch(AnyQueue queue not None, Buffer buffer not None, bint to_host) -> None:
-    """Have shared memory moved to the device or to the host, where the driver can. Does not block."""
+    """Ask the driver to move shared memory to the device or to the host, if it can. Does not block."""
     cdef QueueState* state = queue.state
     cdef Prefetch moved
     cdef Status status
@@ -636,7 +627,7 @@ def prefetch(AnyQueue queue not None, Buffer buffer not None, bint to_host) -> N
 
 
 def fill_pattern(Buffer buf not None, value: Any) -> bytes:
-    """Return the bytes that a node of a graph repeats."""
+    """Return the pattern that a graph's fill node repeats."""
     pattern = repeated_bytes(buf, element_bytes(buf, value))
     if pattern is None:
         raise InvalidArgumentError(
@@ -656,7 +647,7 @@ cdef bytes element_bytes(Buffer buf, object value):
 
 
 cdef bytes repeated_bytes(Buffer buf, bytes pattern):
-    """Return the bytes to repeat, which must begin at a multiple of their number (OpenCL); None where none do."""
+    """Return the pattern to repeat, whose size must divide its start (OpenCL); None if there is none."""
     cdef Py_ssize_t size
     for size in (1, 2, 4, 8, 16, 32, 64, 128):
         if len(pattern) % size == 0 and pattern == pattern[:size] * (len(pattern) // size):
