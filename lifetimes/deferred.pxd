@@ -1,4 +1,4 @@
-"""What is retired: it goes back when the queues that use it have reached their points."""
+"""Deferred release of what queues use."""
 
 from libc.stdint cimport uint64_t
 
@@ -9,17 +9,16 @@ from forebay.core.state cimport DeviceState, Marker, QueueState
 from forebay.core.usage cimport Usage
 from forebay.core.vector_clock cimport Epochs
 
-# What retires may be called by destructors, and keeps what it gets for as long as needed.
-# Gives memory back to its driver, and nothing else does: when its uses are done, and the launches that follow pointers
-# and were submitted while it was listed. `listed` is its address if it is on the resident list, else 0; `reusable` its
-# size if it may be handed out again by `take_spare`, else 0.
+# Destructors may call the retire functions, which keep the resource as long as needed. `retire_memory` alone frees
+# memory: when its uses are done, and the launches with indirect access submitted while it was in the resident set.
+# `listed` is its address if it is in that set, `reusable` its size if `take_spare` may return it; else 0.
 cdef void retire_memory(DeviceState* device, object memory, Usage* usage, uint64_t listed, size_t reusable)
-# Anything but memory of the device, until the queue with these epochs has reached this one; NULL for what no command
-# uses. `host`: memory of the host, which may be dropped even while nothing of the driver's may be released.
+# Keeps anything but device memory until the queue with these epochs has reached this one; NULL if no command uses it.
+# `host`: it is host memory, which may be released even while the driver forbids releases.
 cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_t epoch, bint host=*)
 cdef void retire_marker(QueueState* queue, Ref[Marker] marker) noexcept nogil
 cdef void retire_plan(DeviceState* device, Plan* plan) noexcept nogil  # after its last launch
-cdef void retire_queue(QueueState* queue) noexcept nogil  # its Queue is gone, and with it the caller's reference
+cdef void retire_queue(QueueState* queue) noexcept nogil  # takes over the reference of its Queue, which is gone
 cdef void retire_plans(DeviceState* device, uint64_t kernel_id) noexcept nogil  # of a kernel that is gone
 
 

@@ -1,17 +1,17 @@
-"""Releases what queues have used, each thing when its own uses are done, whatever else the device is busy with.
+"""Deferred release: releases what queues have used, each resource when its own uses are done.
 
-What no longer has a reference is a `Retired`: memory or another object, a plan, a marker, the plans of a kernel that is
-gone, or a queue. Its points are queues, and the epochs up to which they use it. It is in one list at a time, all of
-which the registry's lock guards:
+A resource without references is a `Retired`: memory or another object, a plan, a marker, the plans of a kernel that
+is closed or dropped, or a queue. Its points are queues and the epochs up to which they use it. It is in one list at a
+time, all guarded by the registry's lock:
 
-1. `fresh` of the device (`retire`): destructors put it there, which needs no lock of a queue and calls no driver.
+1. `fresh` of the device (`retire`): destructors put it there, without a queue's lock or a driver call.
 2. `retired` of a queue (`sort_in`): it waits there for one of its points, in the order of epochs, and then at the queue
-   of the next. `draining` lists such queues. A collection asks a few of them, each by one marker at a time, so it takes
-   the same time however much waits.
-3. `kept` of the device (`release_done`): it is done, but OpenCL forbids to release it while a gate is closed. Memory
-   is handed out again from there (`take_spare`).
+   of the next. `draining` lists such queues. A collection polls a few of them, each by one marker at a time, so its
+   time does not depend on how much waits.
+3. `kept` of the device (`release_done`): it is done, but OpenCL forbids its release while a gate is closed. Memory is
+   reused from there (`take_spare`).
 
-Then it is released, where the GIL is held and no lock is.
+Then it is released, with the GIL and without a lock.
 """
 
 from cpython.object cimport PyObject
@@ -43,11 +43,11 @@ from forebay.sync.ordering cimport (
 ctypedef pair[uint64_t, Retired*] Waiting
 
 cdef enum:
-    AT_ONCE = 8  # queues that one collection looks at
-    BUSY_AT_ONCE = 2  # after so many on which nothing is done it stops; the next one begins with others
+    AT_ONCE = 8  # queues that one collection polls
+    BUSY_AT_ONCE = 2  # it stops after so many on which nothing is done; the next collection begins with others
 
 
-cdef class Abandoned:  # a context that is gone, with work outstanding
+cdef class Abandoned:  # a dropped context with outstanding work
     cdef Ref[DeviceState] state
     cdef object driver
 
@@ -68,7 +68,7 @@ cdef Retired* take_first(Retired** items) noexcept nogil:
 
 cdef Retired* new_retired(Epochs* queue, uint64_t epoch) noexcept nogil:
     """Create a record of a deferred release, due when the queue, if any, has reached this epoch. NULL when the host is
-    out of memory: the caller then keeps what it was for.
+    out of memory: the caller then keeps the resource.
     """
     cdef Retired* what
     if is_memory_low():
@@ -80,7 +80,7 @@ cdef Retired* new_retired(Epochs* queue, uint64_t epoch) noexcept nogil:
 
 
 cdef void retire(DeviceState* device, Retired* what) noexcept nogil:
-    """Have it given back after its points. Takes it over."""
+    """Release it after its points. Takes it over."""
     cdef Guard guard
     guard.take(device.registry.lock)
     push(&device.deferred.fresh, what)
@@ -100,11 +100,11 @@ cdef void retire_marker(QueueState* queue, Ref[Marker] marker) noexcept nogil:
         what.marker = move(marker)
         retire(queue.device, what)
     else:
-        marker.take()  # it is never released
+        marker.take()  # leaked, because it might still be in use
 
 
 cdef void retire_queue(QueueState* queue) noexcept nogil:
-    """Note that its Queue is gone, and with it the caller's reference."""
+    """Note that its Queue is gone, and take over the caller's reference."""
     queue.deferred.own.queue = queue
     queue.deferred.own.open = True
     retire(queue.device, &queue.deferred.own)
@@ -163,7 +163,7 @@ cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_
         retire(device, what)
 
 
-# -- looking at what is retired
+# -- collecting
 
 
 cdef void take_plan(QueueState* queue, uint64_t kernel_id, vector[Plan*]& plans) noexcept nogil:
@@ -176,9 +176,7 @@ cdef void take_plan(QueueState* queue, uint64_t kernel_id, vector[Plan*]& plans)
 
 
 cdef bint take_plans(DeviceState* device, uint64_t kernel_id) noexcept nogil:
-    """Take a kernel's plans off all queues, but for those that another thread has locked, maybe for as long as its call
-    blocks. Returns whether there were none of these.
-    """
+    """Take a kernel's plans off all queues. Returns False if it skipped one locked by a thread, which may block."""
     cdef Refs[QueueState] queues
     cdef vector[Plan*] plans
     cdef bint all_free = True
@@ -202,8 +200,8 @@ cdef bint take_plans(DeviceState* device, uint64_t kernel_id) noexcept nogil:
 
 
 cdef bint find_uses(DeviceState* device, Retired* what) noexcept nogil:
-    """Add the uses that were not known when it was retired. Returns False when a later collection must try again:
-    another thread has a queue's lock, maybe for as long as its call blocks, or submits a launch that follows pointers.
+    """Add the uses that were not known when it was retired. Returns False to try again later: another thread has a
+    queue's lock, maybe while its call blocks, or submits a launch with indirect access.
     """
     cdef size_t known = what.points.size()
     cdef Guard guard
@@ -253,8 +251,7 @@ cdef void sort_in(DeviceState* device, Retired* what, Retired** done) noexcept n
 
 
 cdef uint64_t take_done(QueueState* queue, Retired** done) noexcept nogil:
-    """Take off what waited for epochs that the queue is known to have reached. Returns the first epoch that something
-    still waits for; 0 for none.
+    """Take off what waited for epochs that the queue is known to have reached. Returns the next epoch waited for, or 0.
     """
     cdef multimap[uint64_t, Retired*].iterator first
     cdef uint64_t epoch = 0
@@ -275,23 +272,21 @@ cdef uint64_t take_done(QueueState* queue, Retired** done) noexcept nogil:
 
 
 cdef bint poll_queue(QueueState* queue, Retired** done) noexcept nogil:
-    """Take what is done off a queue that was taken from the device's list, and put it there again if something still
-    waits. Returns whether it does.
-    """
+    """Take what is done off a queue from the device's list. Returns whether something still waits there."""
     cdef uint64_t epoch = take_done(queue, done)
-    cdef Ref[Marker] _asked  # goes without the lock
+    cdef Ref[Marker] _asked  # released without the lock
     cdef Answer answer
     cdef bint waiting
     cdef Guard guard
     if queue.deferred.asked.get() == NULL and epoch != 0 and guard.try_take(queue.lock):
-        # The lock may be held for as long as another thread's call blocks. Then a later collection asks.
+        # Another thread's call may hold the lock while it blocks. Then a later collection asks.
         take_point(queue, epoch, FOR_HOST, queue.deferred.asked)
         guard.leave()
     if queue.deferred.asked.get() != NULL:
         answer = poll_marker(queue.deferred.asked.get())
         if answer == DONE or answer < 0:
             queue.deferred.asked.clear()
-        if answer < 0 and guard.try_take(queue.lock):  # perhaps only because something that it waited for has failed
+        if answer < 0 and guard.try_take(queue.lock):  # maybe only something that it waited for has failed
             mark_alone(queue, queue.deferred.asked)
             guard.leave()
         take_done(queue, done)
@@ -306,9 +301,9 @@ cdef bint poll_queue(QueueState* queue, Retired** done) noexcept nogil:
 
 
 cdef void sort_in_fresh(DeviceState* device, Retired** done) noexcept nogil:
-    """Let what is retired since the last look wait at its queues. Asks no driver."""
+    """Let what was retired since the last collection wait at its queues. Does not poll the driver."""
     cdef Retired* fresh
-    cdef Retired* oldest = NULL  # goes first: what is released last is often taken again first, from the cache
+    cdef Retired* oldest = NULL  # first: what is released last is often allocated again first, from the cache
     cdef Guard guard
     guard.take(device.registry.lock)
     fresh = device.deferred.fresh
@@ -326,7 +321,7 @@ cdef void take_retired(DeviceState* device, bint everything, Retired** done) noe
     cdef Guard guard
     sort_in_fresh(device, done)
     guard.take(device.registry.lock)
-    at_most = device.deferred.draining.size()  # each queue once: one that is not done is put back behind the others
+    at_most = device.deferred.draining.size()  # each queue once: busy ones return to the end
     guard.leave()
     for _ in range(at_most if everything else min(at_most, <size_t> AT_ONCE)):
         queue.clear()  # before the lock is taken
@@ -348,16 +343,16 @@ cdef bint has_retired(DeviceState* device) noexcept nogil:
         device.deferred.fresh == NULL and device.deferred.draining.empty() and device.deferred.kept == NULL)
 
 
-# -- gives back what is done: things that are retired, and what a queue's own commands used
+# -- releasing what is done: retired resources, and what a queue's own commands used
 
 
 cdef enum:
-    SPARE_QUEUES = 64  # idle queues of the driver that are kept to be handed out again
+    SPARE_QUEUES = 64  # idle driver queues kept for reuse
     SPARE_STAGING = 2  # pieces of staging memory that a parameter keeps
 
 
 cdef void release_done(DeviceState* device, Retired* done):
-    """Release what is done, or keep it while nothing may be released."""
+    """Release what is done, or keep it while a gate forbids releases."""
     cdef bint allowed = may_release(device)
     cdef Retired* ended = NULL
     cdef Retired* what
@@ -369,7 +364,7 @@ cdef void release_done(DeviceState* device, Retired* done):
     while done != NULL:
         what = take_first(&done)
         if allowed or what.host or what.queue != NULL and what.queue.made.native != NULL:
-            push(&ended, what)  # which releases nothing where nothing may be
+            push(&ended, what)  # while releases are forbidden, ending these makes none
         else:
             push(&device.deferred.kept, what)
     guard.leave()
@@ -383,7 +378,7 @@ cdef void release_done(DeviceState* device, Retired* done):
         with nogil:
             if what.plan != NULL:
                 delete_plan(what.plan)
-            del what  # and with it its marker
+            del what  # and its marker
     if allowed:
         release_idle_queues(device, SPARE_QUEUES)
 
@@ -408,7 +403,7 @@ cdef object take_spare(DeviceState* device, size_t nbytes):
 
 
 cdef void collect_device(DeviceState* device):
-    """Give back some of what is done. Takes the same time however much waits."""
+    """Release some of what is done. Its time does not depend on how much waits."""
     cdef Retired* done = NULL
     if has_retired(device):
         with nogil:
@@ -417,7 +412,7 @@ cdef void collect_device(DeviceState* device):
 
 
 cdef bint collect_all(DeviceState* device):
-    """Give back everything that is done."""
+    """Release everything that is done. Returns whether anything was retired."""
     cdef bint any_retired = has_retired(device)
     cdef Refs[QueueState] queues
     cdef Retired* done = NULL
@@ -426,7 +421,7 @@ cdef bint collect_all(DeviceState* device):
         collect_queue(queue)
     if not has_retired(device) and device.registry.idle_queues.size() <= SPARE_QUEUES:  # may race
         return any_retired
-    while True:  # a queue that ends leaves plans behind
+    while True:  # an ended queue leaves plans behind
         done = NULL
         with nogil:
             take_retired(device, True, &done)
@@ -457,9 +452,7 @@ cdef void trim_staging(QueueState* queue, vector[PyObject*]& dropped) noexcept n
 
 
 cdef void collect_queue(QueueState* queue):
-    """Give back what the queue's completed commands used. Asks no driver, and does not wait for another thread that has
-    the queue's lock.
-    """
+    """Release what the queue's completed commands used. Neither polls the driver nor waits for the queue's lock."""
     if not (  # this may race, as `has_retired`
         queue.deferred.retired.empty() and queue.order.checkpoints.empty() and queue.plans.staged == 0
         and queue.device.deferred.fresh == NULL
@@ -468,7 +461,6 @@ cdef void collect_queue(QueueState* queue):
 
 
 cdef void collect_used(QueueState* queue):
-    """`collect_queue`, where there may be something to release."""
     cdef Refs[Marker] markers
     cdef vector[PyObject*] dropped
     cdef Retired* done = NULL
@@ -489,7 +481,7 @@ cdef void collect_used(QueueState* queue):
 
 
 cdef void collect_reached(DeviceState* device, Marker* marker):
-    """Give back what the queue of a marker that is reached has used, if there still is one."""
+    """Release what the queue of a reached marker has used, if the queue still exists."""
     cdef Ref[QueueState] queue = find_queue(device, marker.queue.queue_id)
     if queue.get() != NULL:
         collect_queue(queue.get())
@@ -512,10 +504,10 @@ cdef Status reach_point(DeviceState* device, Epochs* epochs, uint64_t epoch) noe
     return status
 
 
-# -- releases what contexts that are gone have left behind, once no outstanding work can use it any more
+# -- releases what dropped contexts have left behind, once no outstanding work can use it
 
 
-cdef list abandoned = []  # stays at exit, when the drivers may have gone; only touched with the GIL
+cdef list abandoned = []  # left alone at exit, when drivers may be unloaded; guarded by the GIL
 
 
 cdef void abandon(Ref[DeviceState]& state, object driver):
@@ -527,13 +519,12 @@ cdef void abandon(Ref[DeviceState]& state, object driver):
 
 
 cdef void collect_abandoned():
-    """Release what can be released by now."""
     global abandoned
     cdef list contexts = abandoned
     cdef Abandoned context
     cdef DeviceState* device
     cdef Guard guard
-    abandoned = []  # more may be abandoned meanwhile
+    abandoned = []  # more may be added meanwhile
     for context in contexts:
         device = context.state.get()
         collect_all(device)
@@ -547,18 +538,18 @@ cdef void collect_abandoned():
             context.state.clear()  # before the driver
 
 
-# -- closed queues, and those whose Queue is gone: when its work is done, the driver's queue is kept for another Queue
+# -- closed and dropped queues: when its work is done, the driver's queue is kept for another Queue
 
 
 cdef void close_locked(QueueState* queue) noexcept nogil:
     """Refuse commands from now on. The queue is locked."""
     if queue.adopted and not is_closed(queue):
-        advance_submitted(queue.epochs)  # for commands from outside forebay so far; later ones are not our concern
+        advance_submitted(queue.epochs)  # covers commands from outside forebay so far; later ones do not count
     queue.slow_path |= BY_CLOSING
 
 
 cdef Status close_queue(QueueState* queue) noexcept nogil:
-    """Refuse commands from now on. Pending waits are submitted, because no later command will carry them."""
+    """Refuse commands from now on. Submits pending waits, because no later command will carry them."""
     cdef Guard guard
     guard.take(queue.lock)
     close_locked(queue)
@@ -566,8 +557,8 @@ cdef Status close_queue(QueueState* queue) noexcept nogil:
 
 
 cdef void refuse_all(DeviceState* device) noexcept nogil:
-    """Let the queues refuse commands from now on: the device is lost. Who finds that out may be a query, which waits
-    for no thread: a queue that another thread is busy with asks the driver once more.
+    """Make the queues of a lost device refuse commands. Must not block, as a query may find the loss: a queue that
+    another thread has locked asks the driver once more.
     """
     cdef Refs[QueueState] queues
     cdef Guard guard
@@ -578,7 +569,7 @@ cdef void refuse_all(DeviceState* device) noexcept nogil:
 
 
 cdef Status close_queues(DeviceState* device, uint64_t owner) noexcept nogil:
-    """Close the queues of an owner; with 0 the null queue. Returns the first failure, and closes the others too."""
+    """Close the queues of an owner; with 0 the null queue. Returns the first failure, but closes all."""
     cdef Refs[QueueState] queues
     cdef Status status, failed = 0
     registered_queues(device, queues)
@@ -590,8 +581,8 @@ cdef Status close_queues(DeviceState* device, uint64_t owner) noexcept nogil:
 
 
 cdef bint end_queue(QueueState* queue):
-    """End a queue whose work is done: take it off the registry, and keep its driver's queue to be handed out again,
-    with the plans that no longer refer to it. Return False when the host has no memory for it now.
+    """Take a queue whose work is done off the registry. Keep its driver's queue for reuse, with the plans that no
+    longer refer to it. Returns False if the host is out of memory.
     """
     cdef DeviceState* device = queue.device
     cdef bint idle = queue.made.native != NULL
@@ -638,13 +629,13 @@ cdef bint end_queue(QueueState* queue):
 
 
 cdef Ref[QueueState] take_idle_queue(DeviceState* device, int priority, bint timing) noexcept nogil:
-    """Take out a queue that has ended; NULL when there is none. The caller owns its driver's queue and its plans."""
+    """Take out an idle queue; NULL if there is none. The caller owns its driver's queue and its plans."""
     cdef Ref[QueueState] found
     cdef Refs[QueueState]* idle = &device.registry.idle_queues
     cdef Py_ssize_t i
     cdef Guard guard
     guard.take(device.registry.lock)
-    for i in range(<Py_ssize_t> idle.size() - 1, -1, -1):  # the last is likely in the cache
+    for i in range(<Py_ssize_t> idle.size() - 1, -1, -1):  # the last is probably in the cache
         if dereference(idle)[i].made.priority == priority and dereference(idle)[i].made.timing == timing:
             found = Ref[QueueState].share(dereference(idle)[i])
             found.get().plans.searches = device.deferred.searches
@@ -655,13 +646,13 @@ cdef Ref[QueueState] take_idle_queue(DeviceState* device, int priority, bint tim
 
 
 cdef void take_over_plans(QueueState* queue, QueueState* ended) noexcept nogil:
-    """Give a queue the plans of the one whose driver's queue it has: none, if one may be of a kernel that is gone."""
+    """Give a queue the plans of the one whose driver's queue it got, unless one may be of a kernel that is gone."""
     cdef unordered_map[uint64_t, Plan*] plans
     cdef Guard guard
     cdef Guard of_registry
-    guard.take(ended.lock)  # a collection that has listed it before may still look at it
+    guard.take(ended.lock)  # a collection that listed it before may still look at it
     plans.swap(ended.plans.by_kernel)
-    guard.take(queue.lock)  # and one may look at this already
+    guard.take(queue.lock)  # as may one for this queue
     queue.plans.by_kernel.swap(plans)
     for each in queue.plans.by_kernel:
         each.second.queue = <Epochs*> queue.epochs
@@ -675,7 +666,7 @@ cdef void take_over_plans(QueueState* queue, QueueState* ended) noexcept nogil:
 
 
 cdef void release_idle_queues(DeviceState* device, size_t kept):
-    """Release all idle queues but this many. If others may still wait for them, a later call does."""
+    """Release all but `kept` idle queues. Those that other queues may wait for are left to a later call."""
     cdef unordered_map[uint64_t, Plan*] plans
     cdef Refs[QueueState] idle
     cdef Guard guard
@@ -699,7 +690,7 @@ cdef void release_idle_queues(DeviceState* device, size_t kept):
 
 
 cdef bint all_are_idle(DeviceState* device) noexcept nogil:
-    """Return whether no queue has work that is not known to be done, nor is being given any."""
+    """Return whether no queue has work that is not known to be done, nor is receiving any."""
     cdef QueueState* queue
     cdef Guard of_registry
     cdef Guard guard

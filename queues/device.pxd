@@ -3,8 +3,8 @@ from libc.stdint cimport uint64_t
 from forebay.core.ownership cimport Ref
 from forebay.core.state cimport DeviceState, QueueState
 
-# How often a thread's own queue may have become another one, counted before it does; never 0. Only with the GIL. Who
-# notes it, and then asks for the queue, may use that without a reference of its own, as long as this is the same.
+# Raised before a thread's own queue may become another one; never 0; guarded by the GIL. Code that notes it before it
+# asks for the queue may use the queue as a borrowed reference while this is unchanged.
 cdef uint64_t changes
 
 
@@ -14,7 +14,7 @@ cdef class Context:
     cdef QueueState* null_queue  # with its owner's reference; NULL before it is made
     cdef readonly object driver  # the `DriverDevice`
     cdef readonly object entered  # the queues that threads have entered by ``with``
-    cdef public object listed  # memory that keeps the list of what kernels may follow from being empty; or None
+    cdef public object listed  # memory that keeps the resident set from being empty, or None
     cdef readonly object lost  # what failed first, as text, when the device was lost; else None
     cdef size_t open_devices
     cdef uint64_t number_device(self)

@@ -377,9 +377,7 @@ cdef class Device:
     def event(self, timing: bool = False) -> Event:
         """Make an event for ``queue.record(event)``; with `timing`, it is recorded with timing.
 
-        Raises
-        ------
-        ArgumentTypeError, ClosedError
+        Raises ArgumentTypeError and ClosedError.
         """
         self._check_open()
         check_flag(timing, "event: timing")
@@ -388,10 +386,7 @@ cdef class Device:
     def ipc_event(self) -> IpcEvent:
         """Make an event that other processes can open by its `IpcEvent.ipc_handle` (HIP, hipIpcGetEventHandle).
 
-        Raises
-        ------
-        NotSupportedError
-            On devices of drivers other than CUDA.
+        Raises NotSupportedError on drivers other than CUDA.
         """
         self._check_open()
         event, handle = self.driver.create_shared_event()
@@ -505,12 +500,8 @@ cdef class Device:
 
     def close_ipc_memory(self, buffer: Buffer) -> None:
         """Close and free a buffer of `open_ipc_memory`, or `empty` with `ipc_enabled` (HIP, hipIpcCloseMemHandle).
-        Blocks until nothing runs on the GPU and no gate is closed.
-
-        Raises
-        ------
-        ArgumentTypeError, InvalidArgumentError
-            When `buffer` is not a Buffer, or belongs to another device.
+        Blocks until nothing runs on the GPU and no gate is closed. Raises ArgumentTypeError when `buffer` is not a
+        Buffer, and InvalidArgumentError when it belongs to another device.
         """
         self._check_open()
         if not isinstance(buffer, Buffer):
@@ -558,7 +549,6 @@ cdef class Device:
         return memory
 
     def _allocate(self, nbytes: int, usm_type: str) -> OwnedMemory:
-        """Return memory that is freed when nothing can reach it any more."""
         collect_device(self.state)
         memory = None
         if usm_type == "device" and nbytes < NO_MORE_THAN:
@@ -578,7 +568,7 @@ cdef class Device:
         return own_memory(self.state, memory, True, usm_type == "device")
 
     def _pin(self, nbytes: int) -> tuple[int, OwnedMemory]:
-        """Return the address and the owner of pinned host memory, which is freed as that of `_allocate`."""
+        """Return the address and the owner of pinned host memory."""
         collect_device(self.state)
         address, native = self.driver.pinned(nbytes)
         return address, own_memory(self.state, native, False)
@@ -605,14 +595,8 @@ cdef class Device:
         """Make a buffer with a copy of `host`, anything `numpy.asarray` takes, on the thread's current queue.
 
         Every command that uses the buffer comes after the copy, as with `zeros`. `dtype` is by default that of `host`,
-        in the machine's byte order. `usm_type` is as in `empty`.
-
-        Raises
-        ------
-        ArgumentTypeError, InvalidArgumentError
-            When `host` is not an array of numbers or structures.
-        OutOfMemoryError, ClosedError, DriverError
-            As in `empty`.
+        in the machine's byte order. `usm_type` is as in `empty`. Raises ArgumentTypeError and InvalidArgumentError for
+        what is not an array of numbers or structures; OutOfMemoryError, ClosedError and DriverError as `empty`.
         """
         host = to_array(host, None if dtype is None else read_dtype(dtype), "array")
         buffer = self.empty(host.shape, host.dtype, usm_type)
@@ -688,12 +672,8 @@ cdef class Device:
 
         Launches on queues of this device take them as arguments, and keep their memory until they are done; bound
         launches take them by `as_buffer`. Only events and waits order the queues of the two devices. The other
-        direction needs its own call. On CUDA it waits until no gate is closed, as a build does.
-
-        Raises
-        ------
-        NotSupportedError
-            When `can_access_peer` is False.
+        direction needs its own call. On CUDA it waits until no gate is closed, as a build does. Raises
+        NotSupportedError when `can_access_peer` is False.
         """
         self._check_open()
         if not self.can_access_peer(peer):
@@ -875,7 +855,6 @@ cdef class Device:
         return 0
 
     def _unusable(self, thing: object) -> Error:
-        """Return the error for using `thing`, which is closed, or lost with the device."""
         lost = self._context.lost
         return closed_error(thing) if lost is None else DeviceLostError(f"{thing!r}: the device is lost: {lost}")
 
@@ -1041,7 +1020,6 @@ def open_device(Device device, find_context: Callable[[], Context], timing: bool
 
 
 def find_built(Device device, owner: object, key: Hashable) -> Any:
-    """Return what `keep_built` kept, or None."""
     cdef dict kept = device._built.data.get(weakref.ref(owner))  # as its `get`, without a call of Python's
     return None if kept is None else kept.get(key)
 

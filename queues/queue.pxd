@@ -8,11 +8,11 @@ cdef class Queue(AnyQueue):
     cpdef int _check_open(self) except -1
 
 
-# What follows after the host has waited for a queue. Set by the module of the Device, which is not known here
+# Called after the host has waited for a queue. Set by the module of the Device, which is on a higher layer
 ctypedef int (*AfterWait)(object device, object queue) except -1
 cdef AfterWait after_wait
-# A Queue over this state, or the queue of another package that is adopted. It takes over the owner's reference, except
-# to a null queue, which belongs to the Context.
+# Makes a Queue over this state, or over the `adopted` queue of another package. It takes over the owner's reference,
+# except that to a null queue, which belongs to the Context.
 cdef Queue new_queue(object device, QueueState* state, object adopted)
 cdef QueueState* new_queue_of(
     DeviceState* device, object native, size_t handle, uint64_t owner, bint is_null, bint blocking, bint timing,

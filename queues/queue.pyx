@@ -110,7 +110,6 @@ def set_capture(Queue queue, capture: Capture | None) -> None:
 
 
 def stop_checking(Queue queue) -> None:
-    """Report no more of the queue's commands to the race checker."""
     with nogil:
         set_slow_path(queue.state, BY_CHECK, False)
 
@@ -140,7 +139,6 @@ def clock_of(Queue queue) -> dict[int, int]:
 
 
 def note_unseen_wait(Queue queue) -> None:
-    """Tell the race checker that the queue waits for something that it cannot see."""
     if is_checked(queue.state):
         races.wait_for_unseen(order_of(queue))
 
@@ -303,9 +301,7 @@ cdef class Queue(AnyQueue):
         Otherwise it does not wait for the copy, but may block while pageable memory is staged. Other threads run while
         the host copies many bytes; whether the copy sees what they write to the source meanwhile is unspecified.
 
-        Raises
-        ------
-        ArgumentTypeError, InvalidArgumentError, ClosedError, DriverError
+        Raises ArgumentTypeError, InvalidArgumentError, ClosedError and DriverError.
         """
         if self._capture is None or not self._capture.copy(self, dst, src):
             copy(self, self.state, dst, src)
@@ -376,10 +372,7 @@ cdef class Queue(AnyQueue):
         that exception. If none follows, `sys.unraisablehook` gets it when the device is closed or gone, or the
         interpreter ends. Blocks only while the queue may be full behind another host function.
 
-        Raises
-        ------
-        ArgumentTypeError
-            When `function` is not callable.
+        Raises ArgumentTypeError when `function` is not callable.
         """
         if not callable(function):
             raise ArgumentTypeError(f"host() needs something to call, not {type(function).__name__}")
@@ -450,12 +443,7 @@ cdef class Queue(AnyQueue):
     def query(self) -> bool:
         """Return whether everything submitted is done. Asks the driver, never blocks (HIP, hipStreamQuery).
 
-        On the null queue this covers the blocking queues too.
-
-        Raises
-        ------
-        DriverError
-            When the driver reports a failure.
+        On the null queue this covers the blocking queues too. Raises DriverError when the driver reports a failure.
         """
         if is_closed(self.state):
             self._check_open()

@@ -1,4 +1,4 @@
-"""Lists the devices of all drivers, selects one by dpctl's filter words, and asks who adopts what."""
+"""Lists the devices of all drivers, selects one by dpctl's filter string, and adopts objects of other packages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from forebay.queues.sycl.driver import Sycl
 __all__ = ["DRIVERS", "DeviceInfo", "adopt_device", "adopt_queue", "devices", "open_driver", "select"]
 
 VARIABLE = "FOREBAY_DEVICE"
-# What is called otherwise elsewhere.
+# Synonyms from other packages.
 OTHER_WORDS = {
     "cuda": "nvidia ptx nv nvrtc",
     "opencl": "cl ocl pocl",
@@ -27,8 +27,8 @@ OTHER_WORDS = {
     "cpu": "host",
 }
 log: logging.Logger = logging.getLogger(__name__)
-# The drivers by their filter word, in order of preference: a GPU's own driver before OpenCL on the same GPU; SYCL last,
-# as it drives the devices of the others. A new driver is one folder, two lines here, and its name in tools/checks.
+# The drivers by filter word, in order of preference: a GPU's own driver before OpenCL on the same GPU; SYCL last, as it
+# drives the devices of the others. A new driver is one folder, two lines here, and its name in tools/checks.
 DRIVERS: dict[str, DriverFolder] = {}
 DRIVERS["level_zero"] = LevelZero()
 DRIVERS["cuda"] = Cuda()
@@ -39,25 +39,25 @@ DRIVERS["sycl"] = Sycl(DRIVERS)
 def devices() -> list[DeviceInfo]:
     """Return every device found. Unusable devices carry the reason and advice.
 
-    The order is that of preference: the first usable device is the default. Those of Level Zero come first, then those
-    of CUDA, OpenCL and SYCL; accelerators come last. The first call examines the machine, and blocks until every driver
-    has started and all but CUDA's have built a kernel.
+    They are in order of preference, the first usable one being the default: Level Zero, CUDA, OpenCL, SYCL;
+    accelerators last. The first call discovers devices, and blocks until every driver has started and all but CUDA's
+    have built a kernel.
     """
     note_drivers()
     with finished_before_exit("devices()"):
         found = [device for driver in DRIVERS.values() for device in driver.discover()]
-    return sorted(found, key=lambda device: device.kind == "accelerator")  # stable: else the drivers' own order
+    return sorted(found, key=lambda device: device.kind == "accelerator")  # stable: else in the drivers' order
 
 
 def select(words: str | None = None) -> DeviceInfo:
     """Return the device that matches `words`: any of ``backend:kind:index`` in this order, as ``"opencl:cpu:0"``.
 
     An index counts the devices that the other words match, in the order of `devices`. Without one the first usable
-    match is returned. None stands for the value of the environment variable ``FOREBAY_DEVICE``, or, if that is not set,
-    for the first usable device. With a backend, no other driver is started.
+    match is returned. None stands for the environment variable ``FOREBAY_DEVICE``, or, if that is not set, for the
+    first usable device. With a backend, no other driver is started.
 
-    Raises `InvalidArgumentError` for a word that is not known or out of place, and `DeviceNotFoundError`, which lists
-    the devices and why they cannot be used.
+    Raises `InvalidArgumentError` for an unknown or misplaced word, and `DeviceNotFoundError`, which lists the devices
+    and why they cannot be used.
     """
     if words is not None and not isinstance(words, str):
         raise ArgumentTypeError(
@@ -98,13 +98,13 @@ def select(words: str | None = None) -> DeviceInfo:
 
 
 def open_driver(info: DeviceInfo) -> DriverDevice:
-    """Open a usable device that `select` returned. Raises the errors of its driver."""
+    """Open a usable device of `select`. Raises the errors of its driver."""
     log.info("opening %s: %s, %s", info.name, info.description, info.platform)
     return DRIVERS[info.backend].open_device(info)
 
 
 def adopt_queue(thing: object, opened: Sequence[DriverDevice]) -> AdoptedQueue:
-    """As `DriverFolder.adopt_queue`, of whichever driver knows `thing`. Raises `ArgumentTypeError` when none does."""
+    """Call `DriverFolder.adopt_queue` of the driver that knows `thing`. Raises `ArgumentTypeError` when none does."""
     for driver in DRIVERS.values():
         adopted = driver.adopt_queue(thing, opened)
         if adopted is not None:
@@ -113,7 +113,7 @@ def adopt_queue(thing: object, opened: Sequence[DriverDevice]) -> AdoptedQueue:
 
 
 def adopt_device(thing: object, opened: Sequence[DriverDevice]) -> DriverDevice | DeviceInfo:
-    """As `DriverFolder.adopt_device`, likewise."""
+    """Call `DriverFolder.adopt_device` of the driver that knows `thing`. Raises `ArgumentTypeError` when none does."""
     for driver in DRIVERS.values():
         adopted = driver.adopt_device(thing, opened)
         if adopted is not None:

@@ -1,7 +1,7 @@
-"""Names that people try because other packages have them, and how to do without pickles.
+"""Names that other packages have for forebay's, and how to do without pickles.
 
-Each such name raises an AttributeError that says what forebay calls it. It is found as any attribute of the type is,
-and not by a ``__getattr__``, because that would make every attribute of the type slower, launches included.
+Each raises an AttributeError with forebay's name. They are attributes of the type, because a ``__getattr__`` would slow
+down every attribute of it, launches included.
 """
 
 from typing import TYPE_CHECKING
@@ -34,7 +34,7 @@ cdef extern from "Python.h":
         const char* tp_doc
     void PyType_Modified(PyTypeObject*)
 
-# What to do instead, and the names that say so.
+# By type, what to do instead, and the names for which to say so.
 INSTEAD: dict[type, dict[str, str]] = {
     Queue: {
         "finish() waits for its work, query() asks":
@@ -131,7 +131,7 @@ WAYS_OUT: dict[type, str] = {
 }
 
 
-# What ``inspect.signature``, ``help`` and editors say a class is called with: compiled classes do not tell.
+# Signatures of compiled classes for ``inspect.signature``, ``help`` and editors.
 SIGNATURES: dict[type, str] = {
     Device: "(filter=None, *, timing=None, debug=False, private=False, check=None)",
     by_value: "(value)",
@@ -140,7 +140,7 @@ SIGNATURES: dict[type, str] = {
 
 
 class OtherName:
-    """A name that another package has for something of ours."""
+    """Another package's name for something in forebay."""
 
     def __init__(self, name: str, instead: str) -> None:
         self.name = name
@@ -152,7 +152,7 @@ class OtherName:
 
 
 def add(kind: type, name: str, value: object) -> None:
-    """Give a type an attribute, compiled types too."""
+    """Set an attribute of a type, also of a compiled one."""
     cdef PyTypeObject* native = <PyTypeObject*> kind
     (<dict> native.tp_dict)[name] = value
     PyType_Modified(native)
@@ -161,8 +161,7 @@ def add(kind: type, name: str, value: object) -> None:
 def add_unlisted(kind: type, names: dict[str, OtherName]) -> None:
     """Give a type attributes that ``dir`` of it, of its instances and ``help`` do not list.
 
-    Attributes are looked up in the types of ``__mro__``. ``dir`` goes through ``__bases__``, and so does not see one
-    that is only in the former.
+    Attributes are looked up in ``__mro__``, but ``dir`` goes through ``__bases__``: these are only in the former.
     """
     cdef PyTypeObject* native = <PyTypeObject*> kind
     cdef tuple order = kind.__mro__
@@ -176,16 +175,16 @@ def add_unlisted(kind: type, names: dict[str, OtherName]) -> None:
 
 
 def sign(kind: type, signature: str) -> None:
-    """Put a signature before the docstring of a compiled class, where CPython looks for it."""
+    """Put a signature before a compiled class's docstring, where CPython looks for it."""
     cdef PyTypeObject* native = <PyTypeObject*> kind
     cdef bytes text = f"{kind.__name__}{signature}\n--\n\n{kind.__doc__}".encode()
-    Py_INCREF(text)  # for good, as the class
+    Py_INCREF(text)  # never freed, like the class
     native.tp_doc = text
     PyType_Modified(native)
 
 
 def refuse_pickles(way_out: str) -> Any:
-    """Return the ``__reduce_ex__`` of a type that stands for something of this process."""
+    """Return the ``__reduce_ex__`` of a type whose objects belong to this process."""
 
     def __reduce_ex__(self: object, protocol: int) -> Any:
         name = type(self).__name__

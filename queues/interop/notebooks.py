@@ -1,4 +1,4 @@
-"""How devices, queues, graphs and counters show themselves in a notebook."""
+"""HTML of devices, queues, graphs and counters for notebooks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from forebay.queues.queue import Queue
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-WIDTH, HEIGHT, GAP = 150, 28, 24  # of a node in pixels, and the space between two
+WIDTH, HEIGHT, GAP = 150, 28, 24  # pixels: a node's size, and the space between nodes
 
 
 def table(title: str, rows: Iterable[tuple[str, Any]]) -> str:
@@ -45,7 +45,7 @@ def device_html(device: Device) -> str:
 
 
 def queue_html(queue: Queue) -> str:
-    """Return a table of the queue's state. Asks no driver."""
+    """Return a table of the queue's state. Makes no driver call."""
     kind = "null queue" if queue.is_null else "blocking" if queue.blocking else "non-blocking"
     state = "closed" if queue.closed else "captured" if queue.capturing else "empty" if queue.empty else "has work"
     stats = queue.stats
@@ -69,12 +69,12 @@ def stats_html(stats: Stats) -> str:
 
 
 def graph_html(graph: Graph) -> str:
-    """Return a drawing of the graph: each node below all that it depends on."""
+    """Return a drawing of the graph: each node is below all that it depends on."""
     from html import escape
 
     nodes = graph.nodes
     level: dict[Any, int] = {}
-    for node in nodes:  # dependencies are nodes that were added before
+    for node in nodes:  # dependencies come before their dependents
         level[node] = 1 + max((level[other] for other in node.dependencies), default=-1)
     seats: dict[Any, tuple[int, int]] = {}
     taken: dict[int, int] = {}
@@ -108,7 +108,7 @@ def graph_html(graph: Graph) -> str:
 
 
 def _arrow(start: tuple[int, int], end: tuple[int, int]) -> str:
-    """Return the way from a node to one further down: between the rows, and past others beside the end's column."""
+    """Return the path from a node to a lower one: between the rows, and past other nodes beside the end's column."""
     x, y, to_x, to_y = start[0] + WIDTH // 2, start[1] + HEIGHT, end[0] + WIDTH // 2, end[1]
     if to_y - y == GAP:
         return f"M{x} {y}L{to_x} {to_y}"
