@@ -269,7 +269,7 @@ cdef class Queue(AnyQueue):
     @property
     def stats(self) -> Stats:
         """The counters of this queue, a `Stats`."""
-        return stats_of(self.state.counts)  # without the lock
+        return stats_of(self.state.counts)  # without the lock, as in `device_statistics`
 
     # -- commands
 
@@ -327,7 +327,7 @@ cdef class Queue(AnyQueue):
         another queue is reused when this queue is ordered after the free, or when the free is done. Otherwise the pool
         grows. Only when it must not grow any more, this queue is made to wait for the free (CUDA's rule for internal
         dependencies; see `MemoryPool`). A buffer that is dropped or closed instead of freed returns to the pool once
-        its uses are done. In a capture the allocation becomes a node (`Graph.add_alloc`). Blocks as `Device.empty`.
+        its uses are done. In a capture it becomes a node (`Graph.add_alloc`). Blocks only as `Device.empty`.
 
         Parameters
         ----------
@@ -347,9 +347,9 @@ cdef class Queue(AnyQueue):
     def free(self, buf: Buffer) -> None:
         """Free `buf`, memory of `alloc`, after all commands submitted to this queue so far (HIP, hipFreeAsync).
 
-        Later commands cannot use the buffer or its views. The memory may come from another queue's `alloc`. This queue
-        must first `wait` for its uses on other queues. A graph that allocated the memory can be launched again after
-        the free. In a capture the free becomes a node. Does not block.
+        Later commands cannot use the buffer or its views; earlier ones still do. The memory may come from another
+        queue's `alloc`. This queue must first `wait` for its uses on other queues. A graph that allocated the memory
+        can be launched again after the free. In a capture the free becomes a node. Does not block.
 
         Raises
         ------
@@ -483,10 +483,10 @@ cdef class Queue(AnyQueue):
         after_wait(self.device, self)
 
     async def finished(self) -> None:
-        """Wait in an asyncio event loop for everything submitted before the coroutine starts: ``await
-        queue.finished()``.
+        """Wait in an asyncio event loop for everything submitted so far: ``await queue.finished()``.
 
-        The loop's other tasks go on, and no thread waits. Raises as `finish` without a timeout.
+        Work counts if submitted before the coroutine starts. The loop's other tasks go on, and no thread waits. Raises
+        DriverError, or what a host function of this queue raised, as `finish`.
         """
         await self.record()
 
@@ -497,7 +497,7 @@ cdef class Queue(AnyQueue):
 
         Launches, copies, fills, host functions and graph launches are captured. Records and waits become dependencies.
         Another queue of the device joins by waiting for an event recorded in the capture, or for the captured queue.
-        The captured queue must wait for it again before the end. An exception in the block discards the capture.
+        The captured queue must wait for it again before the end. An exception that leaves the block discards it.
 
         While a blocking queue is captured, the null queue cannot be used. Synchronizing with or querying a captured
         queue is an error. Both invalidate the capture, as does all that it cannot record (hipStreamBeginCapture).
@@ -669,7 +669,7 @@ cdef object launch_not_plain(
     Queue queue, Kernel kernel, object grid, object block, PyObject* const* arguments, Py_ssize_t count,
     PyObject* keywords
 ):
-    """Launch with keywords, whose values come after the arguments, or a kernel that is not plain."""
+    """Launch a kernel that is not plain, or one with keywords, whose values come after the arguments."""
     if keywords != NULL:
         if <tuple> keywords != ("result",):
             raise ArgumentTypeError(

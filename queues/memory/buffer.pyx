@@ -98,7 +98,7 @@ cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object
 
 
 def note_creation(Buffer buffer not None, AnyQueue queue not None) -> None:
-    """Let each command that uses the new buffer's memory come after the queue's writes to it; none in a capture."""
+    """Order all uses of the buffer after the queue's writes to it (none in a capture). No other code has it yet."""
     cdef QueueState* state = queue.state
     cdef Usage* usage = buffer.allocation.usage
     cdef uint64_t epoch = last_write(usage, state.epochs)
@@ -555,9 +555,8 @@ cdef class Buffer:
         self._queue(queue, False).copy(self, np.asarray(host, order="C"))
 
     def _queue(self, queue: Queue | None, writers: bool, waits: bool = False) -> Queue:
-        """Return `queue`, else the current queue, after all submitted uses of this memory (or only the `writers`).
-
-        With `waits`, the host waits for them instead.
+        """Return `queue`; else the current queue, ordered after all submitted uses of this memory, or only the
+        `writers`. With `waits`, the host waits for them instead.
         """
         if queue is None:
             current = self.device.current_queue

@@ -377,7 +377,7 @@ struct Heap {
         loose_count--;
     }
 
-    // Merge a block that is on no shelf with the free one behind it. One queue's are free from the last free on.
+    // Merge a block that is on no shelf with the free one behind it. If one queue freed both, the later free counts.
     void absorb(Block *block) REQUIRES(lock) {
         Block *after = block->after();
         uint64_t epoch = std::max(block->freed.epoch, after->freed.epoch);
