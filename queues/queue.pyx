@@ -724,8 +724,8 @@ grid, block : int or tuple of 1 to 3 int
     a scalar; anything with the buffer protocol and the right size (NumPy values, bytes, ctypes structures) for a vector
     or structure; ``fb.local(nbytes)`` for local memory. A pointer also takes bytes by value (``fb.by_value``) or a
     NumPy array. An array is copied in on this queue, and out again when it is writable and the pointer is not const.
-    The elements of memory are of the size and kind, integer or floating-point, that the pointer points to. Bytes,
-    structures and what has no known type go everywhere.
+    Elements must have the size and kind, integer or floating-point, that the pointer points to. Bytes, structures and
+    unknown types match any pointer.
 result : numpy dtype, optional
     The type that the last parameter points to. Leave this parameter out of the arguments: the kernel writes one value
     of the type there.
@@ -737,17 +737,16 @@ Result or None
 
 Notes
 -----
-In a capture the launch becomes part of the graph. Arrays are read and written each time the graph runs. Scratch has the
-size that the data asks for at each launch of the graph.
+In a capture the launch becomes part of the graph. Arrays are read and written, and scratch is sized by the data, each
+time the graph runs.
 
-Does not wait for the kernel, except when an array must be copied out or scratch must be measured. Blocks only while the
-device's own queue is full, without the GIL.
+Waits for the kernel only when an array must be copied out or scratch must be measured. Otherwise it blocks only while
+the driver's queue is full, without the GIL.
 
 Raises
 ------
 ArgumentTypeError, InvalidArgumentError, ClosedError
-    Before the driver sees anything; the queue is unchanged. For elements of another type, `Buffer.view` gives the same
-    memory as the right one.
+    Before the driver sees anything; the queue is unchanged. For elements of another type, pass `Buffer.view`.
 OutOfMemoryError
     When there is no memory for scratch, arguments or results. Nothing was submitted.
 DriverError
