@@ -90,7 +90,7 @@ cdef class Device:
 
     Devices of one name are one device, as in HIP. They share the driver's context and the null queue, and each can use
     what belongs to the other. Each has its own settings, counters, memory pool, per-thread queues and host-function
-    errors, and closes its own queues and buffers. Closing the last one frees what they share.
+    errors, and closes its own queues and buffers. What they share is freed with the last one.
 
     Closing a device, also by ``with``, first finishes its queues and the null queue. Objects made for it keep it alive.
     Without such objects a closed device is freed at once, an open one when the garbage collector finds it.
@@ -532,8 +532,8 @@ cdef class Device:
     def _lease_scratch(self, queue: Queue | None, nbytes: int) -> OwnedMemory:
         """Return memory of `_launch_memory`, to which it returns when the last reference is dropped.
 
-        With a `queue`, only that queue may use it, and dropping it is ordered like a free there. With None any queue
-        may, and the memory returns after its uses.
+        With a `queue`, only that queue may use it, and a drop is ordered like a free there. With None any queue may,
+        and the memory returns after its uses.
         """
         cdef Lease lease
         cdef OwnedMemory memory
@@ -693,9 +693,8 @@ cdef class Device:
             self.driver.adopt_peer(memory, buffer.memory.address, buffer.nbytes), buffer.shape, buffer.dtype)
 
     def _copy_from_peer(self, queue: Queue, dst: Buffer, src: Buffer) -> bool:
-        """Copy memory of another device on a queue of this one. Returns False, with nothing done, if it cannot (now).
-
-        The null queue's rule orders later work of the other device after it (CUDA, cuMemcpyPeer).
+        """Copy memory of another device on a queue of this one. Later work of the other comes after it by the null
+        queue's rule (CUDA, cuMemcpyPeer). Returns False, with nothing done, if it cannot be reached, or not now.
         """
         peer = src.device
         if not (src.nbytes and self.driver.can_reach(peer.driver) and self.driver.reach(peer.driver)):

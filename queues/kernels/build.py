@@ -156,8 +156,7 @@ def build_apart(worker: str, info: DeviceInfo, source: bytes, options: tuple[str
 
     The worker is a module of the driver's folder: its ``open_again(info)`` opens the device, or returns None, and its
     ``build(opened, source, options)`` builds. Blocks while it compiles, and while as many programs are being built as
-    there are processors. Raises `BuildError`, `CompilerEndedError`, `BuildProcessError`, and `InvalidArgumentError` for
-    FOREBAY_BUILD_SECONDS.
+    there are processors. Raises `BuildError`, `CompilerEndedError`, `BuildProcessError`, and those of `build_seconds`.
     """
     seconds = build_seconds()
     request = (seconds, worker, dataclasses.replace(info, native=None), source, options)
