@@ -119,9 +119,7 @@ def changes_by_the_collector(change):
 
 @pytest.mark.parametrize(("count", "meanwhile"), [(5, nullcontext), (200, nullcontext), (5, changes_by_the_collector)])
 def test_some_of_the_nodes_at_a_time(device, queue, kernels, x, y, value_of, count, meanwhile):
-    """One, a few of them more than once, all, and none; now and then other memory, or more work-groups. Also while the
-    kernel is launched with another grid in the middle of a change.
-    """
+    """One, a few more than once, all, or none, now and then with other memory or more groups; amid other launches."""
     other = partial(queue.launch, kernels["advance"], 1, 16, made(device), 0)
     graph, nodes, random = device.graph(), [], Random(count)
     for k in range(count):

@@ -14,7 +14,7 @@ FUNCTION = re.compile(
     r"((?:    .*\n|\n)+)",
     re.M,
 )
-DERIVED = re.compile(r"^cdef cppclass (\w+)\((\w+)\)", re.M)
+DERIVED = re.compile(r"^cdef cppclass (\w+)\((?:Command|Replay)\)", re.M)
 OTHERS = {
     "sync/ordering.pyx": "carry_pending take_marker mark_for_host",  # waits that count already; markers count none
     "queues/launch/launch.pxd": "submit_launch",  # of `launch_ready` and `call_launch`
@@ -30,10 +30,7 @@ def read_functions(sources):
     """Return (whether it takes a Command, body) of each function, by file and name."""
     found = {}
     for name, source in sources.items():
-        commands = ["Command"]
-        for derived, base in DERIVED.findall(source):
-            commands += [derived] * (base in commands)
-        takes = re.compile(rf"\b({'|'.join(commands)})\* \w+")
+        takes = re.compile(rf"\b({'|'.join(['Command', *DERIVED.findall(source)])})\* \w+")
         for each in FUNCTION.finditer(source):
             found[name, each[1]] = takes.search(each[2]) is not None, re.sub(NO_CODE, "", each[3])
     return found
