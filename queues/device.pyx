@@ -371,8 +371,13 @@ cdef class Device:
                 take_over_plans(queue.state, idle.get())
         return unless_closed(self, queue)
 
-    _capturing = Capture  # for `Queue.capture`
-    _new_step = staticmethod(Step._of)  # for `Queue.step`
+    def _capturing(self, queue: Queue, mode: str) -> Capture:
+        """`Queue.capture`."""
+        return Capture(queue, mode)
+
+    def _new_step(self, queue: Queue) -> Step:
+        """`Queue.step`."""
+        return Step._of(queue)
 
     def event(self, timing: bool = False) -> Event:
         """Make an event for ``queue.record(event)``; with `timing`, it is recorded with timing.

@@ -6,7 +6,7 @@ import operator
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -334,16 +334,6 @@ def variables_from(rows: Sequence[Sequence[Any]]) -> tuple[VariableSignature, ..
 
 # -- sizes that depend on arguments and data
 
-Combine: TypeAlias = "Callable[[Size, Size | int], Size]"
-
-
-def _combining(sign: str, compute: Callable[[int, int], int]) -> tuple[Combine, Combine]:
-    """Return the methods for an operator, with the Size on its left and on its right."""
-    return (
-        lambda size, other: _Combined(sign, compute, size, read_size(other)),
-        lambda size, other: _Combined(sign, compute, read_size(other), size),
-    )
-
 
 class Size:
     """An integer known at launch. Sizes and ints combine by ``+ - * //``, which rounds down as in Python."""
@@ -358,10 +348,29 @@ class Size:
         """Return the leaves that it depends on."""
         return self._leaves
 
-    __add__, __radd__ = _combining("+", operator.add)
-    __sub__, __rsub__ = _combining("-", operator.sub)
-    __mul__, __rmul__ = _combining("*", operator.mul)
-    __floordiv__, __rfloordiv__ = _combining("//", operator.floordiv)
+    def __add__(self, other: Size | int) -> Size:
+        return _Combined("+", self, read_size(other))
+
+    def __radd__(self, other: int) -> Size:
+        return _Combined("+", read_size(other), self)
+
+    def __sub__(self, other: Size | int) -> Size:
+        return _Combined("-", self, read_size(other))
+
+    def __rsub__(self, other: int) -> Size:
+        return _Combined("-", read_size(other), self)
+
+    def __mul__(self, other: Size | int) -> Size:
+        return _Combined("*", self, read_size(other))
+
+    def __rmul__(self, other: int) -> Size:
+        return _Combined("*", read_size(other), self)
+
+    def __floordiv__(self, other: Size | int) -> Size:
+        return _Combined("//", self, read_size(other))
+
+    def __rfloordiv__(self, other: int) -> Size:
+        return _Combined("//", read_size(other), self)
 
     def __bool__(self) -> bool:
         raise ArgumentTypeError(f"{self!r} is not known before a launch")
@@ -438,22 +447,29 @@ class SumOver(Over):
     place = 2
 
 
+OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+}
+
+
 class _Combined(Size):
-    def __init__(self, sign: str, compute: Callable[[int, int], int], left: Size, right: Size) -> None:
-        self.sign = sign
-        self.compute = compute
+    def __init__(self, operation: str, left: Size, right: Size) -> None:
+        self.operation = operation
         self.left = left
         self.right = right
         self._leaves = left.leaves() | right.leaves()
 
     def evaluate(self, known: Mapping[Size, int]) -> int:
         left, right = self.left.evaluate(known), self.right.evaluate(known)
-        if self.sign == "//" and right == 0:
+        if self.operation == "//" and right == 0:
             raise InvalidArgumentError(f"{self!r} divides by 0")
-        return self.compute(left, right)
+        return OPERATIONS[self.operation](left, right)
 
     def __repr__(self) -> str:
-        return f"({self.left!r} {self.sign} {self.right!r})"
+        return f"({self.left!r} {self.operation} {self.right!r})"
 
 
 def read_size(size: Any) -> Size:

@@ -470,8 +470,8 @@ def item_of(memory: Any, *index: SupportsIndex) -> Any:
     return (memory[whole] if index else memory).get().item()
 
 
-def array_of(memory: Any, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-    """Copy to the host and wait: ``numpy.asarray(memory)``; with ``copy=False`` as `Buffer.__array__`."""
+def array_of(memory: Any, dtype: Any, copy: bool | None) -> NDArray[Any]:
+    """Implement ``memory.__array__(dtype, copy)`` of Buffers and views."""
     if copy is not False:
         return np.asarray(memory.get(), dtype)
     if dtype is not None and np.dtype(dtype) != memory.dtype:
@@ -576,8 +576,8 @@ class StridedView(NotOnHost):
         self.shape = shape
         self.strides = strides
         self.dtype: np.dtype[Any] = base.dtype
-        self.ndim = len(shape)
-        self.size = math.prod(shape)
+        self.ndim: int = len(shape)
+        self.size: int = math.prod(shape)
         self.nbytes: int = self.size * self.dtype.itemsize
 
     @property
@@ -641,8 +641,6 @@ class StridedView(NotOnHost):
         queue.copy(made, self)
         return made
 
-    __array__ = array_of
-
     def item(self, *index: int) -> Any:
         """Return one element as a Python object: `index` is as in `Buffer.item`. Blocks."""
         return item_of(self, *index)
@@ -650,6 +648,10 @@ class StridedView(NotOnHost):
     def _in_place(self) -> NDArray[Any] | None:
         whole = self.memory._in_place()
         return None if whole is None else np.ndarray(self.shape, self.dtype, whole, self.start, self.strides)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Copy to the host and wait: ``numpy.asarray(view)``; with ``copy=False`` as `Buffer.__array__`."""
+        return array_of(self, dtype, copy)
 
     def __dlpack__(self, *, stream: Any = None, copy: bool | None = None, **wanted: Any) -> object:
         """Hand the memory to another package with its strides, without a copy: as `Buffer.__dlpack__`."""
