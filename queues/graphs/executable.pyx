@@ -2147,8 +2147,7 @@ cdef class ExecutableGraph:
         ):
             return False
         pack_arguments(kernel, (<PyTupleObject*> given).ob_item, len(given), packed, &views)
-        if views.unusual:
-            release_views(&views)
+        if views.unusual:  # a Buffer of another device; such arguments hold no views
             return False
         geometry = kernel.geometry  # another launch may change it, as soon as other code can run
         work = self.works[at]
