@@ -527,15 +527,20 @@ cdef void give_way(QueueState* queue) noexcept nogil:  # no lock is held
     """
     cdef uint64_t limit, completed, before = UNLIMITED
     cdef int pauses = 0, most
+    cdef bint stalled, held
     while True:
         limit = queue.device.in_flight.limit.load()
         completed = completed_epoch(queue.epochs)
-        if (
-            limit == UNLIMITED or on_host_thread() or in_flight_of(queue) < limit
-            or stalled_at(queue.epochs.queue_id)[0] == completed + 1 or not ask_first_checkpoint(queue)
-        ):
+        if limit == UNLIMITED or on_host_thread() or in_flight_of(queue) < limit:
             return
-        most = PAUSES if closed_gates(queue.device) == 0 else PAUSES_BESIDE_GATES
+        stalled = stalled_at(queue.epochs.queue_id)[0] == completed + 1
+        held = closed_gates(queue.device) != 0
+        if stalled and held or not ask_first_checkpoint(queue):
+            return
+        if stalled:
+            pause()  # else this thread submits faster than the device executes, for as long as its turn does not come
+            return
+        most = PAUSES_BESIDE_GATES if held else PAUSES
         if pauses >= most:
             stalled_at(queue.epochs.queue_id)[0] = completed + 1
             return

@@ -4,7 +4,6 @@ On OpenCL there are none, or the observer's, so that the results tell whether th
 """
 
 import gc
-import sys
 import threading
 import time
 import weakref
@@ -20,6 +19,7 @@ from forebay.queues.selection import select
 from tests.helpers.device_data import device_data
 from tests.helpers.observer import observe
 from tests.helpers.recordings import recordings_installed
+from tests.helpers.threads import switching
 
 from .conftest import SIZE, made, steps
 
@@ -147,21 +147,20 @@ def test_some_of_the_nodes_at_a_time(device, queue, kernels, x, y, value_of, cou
 
 @contextmanager
 def changes_by_a_thread(change):
-    ended, interval = threading.Event(), sys.getswitchinterval()
+    ended = threading.Event()
 
     def work():
         while not ended.is_set():
             change()
 
     thread = threading.Thread(target=work)
-    sys.setswitchinterval(1e-6)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-        sys.setswitchinterval(interval)
+    with switching(1e-6):
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
 
 
 @pytest.mark.threads

@@ -4,19 +4,28 @@ import faulthandler
 import sys
 import threading
 import time
+from contextlib import contextmanager
 
 import pytest
 
 LIMIT = 120
 
 
+@contextmanager
+def switching(interval):
+    """A thread that Python runs goes on for this many seconds before another one that waits for it has its turn."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(interval)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
 @pytest.fixture
 def hurried():
-    """Threads take turns far more often than they otherwise do."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    yield
-    sys.setswitchinterval(interval)
+    with switching(1e-5):
+        yield
 
 
 def together(*functions):

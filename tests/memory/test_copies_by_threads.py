@@ -1,7 +1,6 @@
 """Copies by the host while another thread goes on."""
 
 import itertools
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
+from tests.helpers.threads import switching
 
 pytestmark = [pytest.mark.threads]
 
@@ -40,10 +40,8 @@ def meanwhile():
             done.result()
         return result
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1000)
-    yield call
-    sys.setswitchinterval(interval)
+    with switching(1000):
+        yield call
 
 
 MANY, PATIENCE = 64 << 20, 60  # seconds

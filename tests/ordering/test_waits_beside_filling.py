@@ -16,7 +16,7 @@ import forebay as fb
 from tests.observers.internals import in_flight_is_limited, room_of
 
 TURNS = int(os.environ.get("FOREBAY_TURNS", 0))
-GUARD = int(os.environ.get("GUARD", 20))  # seconds: a wait that takes longer hangs
+GUARD = int(os.environ.get("GUARD", 20))  # seconds: a wait that lasts longer, once all is done, hangs
 SOURCE = """
 kernel void work(global float *x, int n) {
     float v = x[get_global_id(0)];
@@ -106,10 +106,11 @@ class Scene:
             if late:
                 time.sleep(0.002)  # what is submitted before the wait has taken its point is waited for as well
                 self.begin()
-            end = time.perf_counter() + GUARD
+            end = time.perf_counter() + 5 * GUARD  # other threads may have submitted much when the wait began
             while not returned.wait(0.001):
-                if not reached and points[0].query():
+                if not reached and all(point.query() for point in points):
                     reached.append(time.perf_counter())
+                    end = reached[0] + GUARD
                 if time.perf_counter() > end:
                     hung.append(True)
                     self.ends = True  # so that the test fails, and does not hang itself
@@ -117,9 +118,10 @@ class Scene:
         watching = threading.Thread(target=watch)
         watching.start()
         start = time.perf_counter()
+        points += [queue.record() for queue, _ in self.filled if wait == "device"]
         points.append(self.queue.record())  # last: what others submit until the wait has its own counts as well
         begun.set()
-        WAITS[wait](self, points[0])
+        WAITS[wait](self, points[-1])
         end = time.perf_counter()
         returned.set()
         watching.join()
@@ -272,6 +274,25 @@ def test_a_thread_gives_way_once_at_each_queue_that_is_held(device, calls, hold)
         gate.open()
     waiting.join()
     assert asked < 10_000
+
+
+@pytest.mark.needs("OpenCL", "waits that starve")
+def test_a_thread_whose_queue_stands_still_goes_on_slowly(device, calls, hold):
+    """It looks before each command how far the queue is, where no gate says why it stands still."""
+    queue, work, x = device.queue(), device.program(SOURCE)["work"], device.zeros(256, "f4")
+    device.finish()
+    let_go = hold_by_user_event(hold, queue)
+    waiting = threading.Thread(target=queue.finish)
+    waiting.start()
+    assert until(in_flight_is_limited, lambda: queue.launch(work, 4, 64, x, 0))
+    for count in (100, 100):  # the first of all waits for longer
+        first = len(calls)
+        for _ in range(count):
+            queue.launch(work, 4, 64, x, 0)
+    asked = calls.count(calls.driver.QUERY, first)
+    let_go()
+    waiting.join()
+    assert asked >= 100
 
 
 @pytest.mark.needs("waits that starve")

@@ -15,7 +15,7 @@ import forebay as fb
 from forebay.races import reports
 from tests.helpers.observer import EXECUTES, observe
 from tests.helpers.processes import python
-from tests.helpers.threads import together
+from tests.helpers.threads import switching, together
 from tests.inside import come_after_unseen, natives_of
 
 SIZE = 64
@@ -468,9 +468,5 @@ def test_queues_that_are_gone_are_forgotten_while_other_threads_make_some():
                 kept.append(device.queue(blocking=False))
                 kept[-1].fill(x[:1], 1)
 
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
+    with switching(1e-6):
         together(*[use] * 6)
-    finally:
-        sys.setswitchinterval(before)
