@@ -154,6 +154,7 @@ class Parameter:
 # -- what a driver calls
 
 
+@dataclass
 class FunctionTable:
     """The functions of a driver's library: the address of the table of `driver.hpp`, and their names by number.
 
@@ -161,19 +162,11 @@ class FunctionTable:
     memory ran out, those in `lost`, which have no sign, that the device is lost.
     """
 
-    def __init__(
-        self,
-        address: int,
-        names: Sequence[str],
-        name_of: Callable[[int], str],
-        out_of_memory: Collection[int] = (),
-        lost: Collection[int] = (),
-    ) -> None:
-        self.address = address
-        self.names = names
-        self.name_of = name_of
-        self.out_of_memory = out_of_memory
-        self.lost = lost
+    address: int
+    names: Sequence[str]
+    name_of: Callable[[int], str]
+    out_of_memory: Collection[int] = ()
+    lost: Collection[int] = ()
 
     def load(self, library: CDLL, where: str, advice: str, optional: Collection[str] = ()) -> None:
         """Fill the table from a library, unless it is filled. Missing functions that are `optional` are NULL. If

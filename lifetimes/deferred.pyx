@@ -25,7 +25,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, FOR_HOST, Answer, Status
 from forebay.core.plan cimport Plan, Spill, Staging, delete_plan, forget_queue
-from forebay.core.ownership cimport Guard, Ref, Refs, release
+from forebay.core.ownership cimport Guard, Lock, Ref, Refs, release
 from forebay.core.process cimport is_forked, is_memory_low, is_memory_short
 from forebay.core.state cimport (
     BY_CLOSING, DeviceState, Marker, QueueState, Retired, closed_gates, find_queue, is_closed, points_of_indirect_uses,
@@ -44,12 +44,12 @@ ctypedef pair[uint64_t, Retired*] Waiting
 
 cdef enum:
     AT_ONCE = 8  # queues that one collection polls
-    BUSY_AT_ONCE = 2  # it stops after so many on which nothing is done; the next collection begins with others
+    BUSY_AT_ONCE = 2  # nothing was done on so many: it stops, and the next collection begins with other queues
 
 
-cdef class Abandoned:  # a dropped context with outstanding work
-    cdef Ref[DeviceState] state
-    cdef object driver
+cdef cppclass Abandoned:  # a dropped context with outstanding work
+    Ref[DeviceState] state
+    PyObject* driver  # owned
 
 
 # -- retiring
@@ -507,35 +507,52 @@ cdef Status reach_point(DeviceState* device, Epochs* epochs, uint64_t epoch) noe
 # -- releases what dropped contexts have left behind, once no outstanding work can use it
 
 
-cdef list abandoned = []  # left alone at exit, when drivers may be unloaded; guarded by the GIL
+# Never deleted: at exit drivers may be unloaded. A list of Python objects could find no memory in a destructor.
+cdef vector[Abandoned]* abandoned = new vector[Abandoned]()
+cdef Lock abandoned_lock
+
+
+cdef void keep_abandoned(Abandoned& context) noexcept nogil:
+    cdef Guard guard
+    guard.take(abandoned_lock)
+    abandoned.push_back(context)
 
 
 cdef void abandon(Ref[DeviceState]& state, object driver):
-    cdef Abandoned context = Abandoned.__new__(Abandoned)
+    cdef Abandoned context
+    Py_INCREF(driver)
     context.state = move(state)
-    context.driver = driver
-    abandoned.append(context)
+    context.driver = <PyObject*> driver
+    keep_abandoned(context)
     collect_abandoned()
 
 
-cdef void collect_abandoned():
-    global abandoned
-    cdef list contexts = abandoned
-    cdef Abandoned context
-    cdef DeviceState* device
+cdef bint is_in_use(DeviceState* device) noexcept nogil:
     cdef Guard guard
-    abandoned = []  # more may be added meanwhile
-    for context in contexts:
-        device = context.state.get()
-        collect_all(device)
-        guard.take(device.registry.lock)
-        in_use = has_retired(device) or not device.registry.queues.empty()
-        guard.leave()
-        if in_use:
-            abandoned.append(context)
+    guard.take(device.registry.lock)
+    return has_retired(device) or not device.registry.queues.empty()
+
+
+cdef void take_abandoned(vector[Abandoned]& contexts) noexcept nogil:
+    cdef Guard guard
+    guard.take(abandoned_lock)
+    contexts.swap(abandoned[0])
+
+
+cdef void collect_abandoned():
+    cdef vector[Abandoned] contexts
+    cdef Abandoned* context
+    cdef size_t i
+    take_abandoned(contexts)
+    for i in range(contexts.size()):
+        context = &contexts[i]
+        collect_all(context.state.get())
+        if is_in_use(context.state.get()):
+            keep_abandoned(dereference(context))
         else:
-            release_idle_queues(device, 0)
+            release_idle_queues(context.state.get(), 0)
             context.state.clear()  # before the driver
+            Py_DECREF(<object> context.driver)
 
 
 # -- closed and dropped queues: when its work is done, the driver's queue is kept for another Queue

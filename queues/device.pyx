@@ -518,8 +518,7 @@ cdef class Device:
             refuse_unsafe(f"close_ipc_memory on {self.info.name}")
         finish_all(self)
         buffer.close()
-        while not give_back_shared(self):
-            time.sleep(0.001)  # nothing signals that the last gate opened; the sleep lets signal handlers run
+        retry_until(give_back_shared, self)
 
     def _over_host_memory(self, address: int, nbytes: int) -> Buffer | None:
         """Return a buffer over the program's own memory, which must outlive it; None where kernels cannot use it."""
@@ -683,8 +682,7 @@ cdef class Device:
         self._check_open()
         if not self.can_access_peer(peer):
             raise NotSupportedError(f"{self.name} cannot access memory of {peer.name}: copy it (Queue.copy)")
-        while not self.driver.reach(peer.driver):
-            time.sleep(0.001)  # as in `close_ipc_memory`
+        retry_until(self.driver.reach, peer.driver)
         self._peers.add(peer.driver)
 
     def disable_peer_access(self, peer: Device) -> None:
@@ -911,6 +909,13 @@ def give_back_shared(Device device) -> bool:
     """Free closed memory that processes shared. Returns False, with nothing freed, while a gate is closed."""
     collect_device(device.state)
     return bool(device.driver.give_back_shared())
+
+
+cdef int retry_until(function, argument) except -1:
+    """Call it until it returns True: nothing signals that the last gate opened. The sleep lets signal handlers run."""
+    while not function(argument):
+        time.sleep(0.001)
+    return 0
 
 
 def leave_host_memory(Device device, Buffer buffer) -> None:

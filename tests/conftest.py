@@ -235,8 +235,10 @@ def second_devices():
 def another(request, device):
     """A second device, of the same driver."""
     if request.param == "part":
-        if device.info.kind != "cpu" or device.info.compute_units < 2:
-            pytest.skip("it has no parts")
+        if device.info.kind != "cpu":
+            pytest.skip("only CPU devices are partitioned")
+        if device.info.compute_units < 2:
+            pytest.skip("it has one compute unit")
         part = PARTS[device.info.backend](device.info.native, device.info.compute_units // 2)[-1]
         info = replace(device.info, name=f"{device.info.name}, a half", native=part)
         with mock.patch("forebay.queues.selection.select", return_value=info):
