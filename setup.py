@@ -460,6 +460,7 @@ class build_ext(setuptools_build_ext):
                 "binding": True,
                 "embedsignature": False,
                 "annotation_typing": False,
+                "freethreading_compatible": True,
                 "emit_code_comments": bool(self.debug),  # the lines of the .pyx, a fifth of all text
             },
             force=bool(self.force),

@@ -10,6 +10,7 @@ from forebay.core.vector_clock cimport Clock
 cdef class Event:
     cdef DeviceState* state
     cdef Ref[DeviceState] kept_state
+    # From here on guarded by the event's critical section: another thread may record it again
     cdef Ref[Marker] marker  # NULL until first recorded
     cdef readonly object device
     cdef readonly bint timing
@@ -19,6 +20,8 @@ cdef class Event:
 
 
 cdef Event new_event(object device, DeviceState* state, bint timing)
+cdef Ref[Marker] marker_of(Event event, Ref[Clock]* seen=*)
+cdef object queue_of(Event event)
 cdef void set_marker(Event event, Ref[Marker]& marker, bint timed, object queue)
 
 

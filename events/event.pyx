@@ -40,29 +40,48 @@ cdef Event new_event(object device, DeviceState* state, bint timing):
 
 cdef void set_marker(Event event, Ref[Marker]& marker, bint timed, object queue):
     """Record the event again, with the caller's reference. Earlier waiters have references to the old marker."""
-    event.marker = move(marker)
-    event.timing = timed
-    event.queue = PyWeakref_NewRef(queue, None)
-    event.captured = None
+    with cython.critical_section(event):
+        event.marker = move(marker)
+        event.timing = timed
+        event.queue = PyWeakref_NewRef(queue, None)
+        event.captured = None
+
+
+cdef Ref[Marker] marker_of(Event event, Ref[Clock]* seen=NULL):
+    """Return the marker of the last record, NULL before the first, and what the race checker knows of it."""
+    cdef Ref[Marker] marker
+    with cython.critical_section(event):
+        marker = event.marker
+        if seen != NULL:
+            seen[0] = event.seen
+    return move(marker)
 
 
 cdef tuple captured_point(Event event):
     """Return (Capture, nodes); None unless the event was recorded in a capture that has not ended."""
-    if event.captured is not None and not event.captured[0].active:
-        event.captured = None
-    return event.captured
+    with cython.critical_section(event):
+        if event.captured is not None and not event.captured[0].active:
+            event.captured = None
+        return event.captured
+
+
+cdef object queue_of(Event event):
+    """Return the queue that recorded it last. None when that is gone, and before the first record."""
+    with cython.critical_section(event):
+        return None if event.marker.get() == NULL else event.queue()
 
 
 cdef Ref[Marker] timed_marker(Event event) except *:
     """Return the marker of the last record, which is done and timed."""
     cdef Ref[Marker] marker
     event._check_outside("elapsed()")
-    if event.marker.get() == NULL:
+    with cython.critical_section(event):
+        marker, timing = event.marker, event.timing
+    if marker.get() == NULL:
         raise InvalidArgumentError("elapsed time of an Event that was never recorded")
-    if not event.timing:
+    if not timing:
         raise InvalidArgumentError(
             "elapsed time of an Event that was recorded without timing: queue.record(timing=True) is one with it")
-    marker = event.marker
     if not ask(event, marker.get()):
         raise InvalidArgumentError("elapsed time of an Event that is not done yet: wait for it first")
     return move(marker)
@@ -92,7 +111,8 @@ cdef bint is_done(object event, Answer answer) except -1:
 def wait_for_all(events: Iterable[Event]) -> None:
     """Block until all these Events are done: one host synchronize a device, none if they are known to be done."""
     cdef Refs[Marker] markers
-    cdef Ref[Clock] seen
+    cdef Ref[Marker] marker
+    cdef Ref[Clock] seen, point
     cdef DeviceState* state
     cdef Event event
     refuse_on_host_thread("Waiting for events")
@@ -103,9 +123,10 @@ def wait_for_all(events: Iterable[Event]) -> None:
         by_device.setdefault(event.device._context, (event.device, []))[1].append(event)
     for device, own in by_device.values():
         for event in own:
-            if event.marker.get() != NULL:
-                markers.push_back(event.marker)
-            join(seen, event.seen.get())  # another thread may record it again
+            marker = marker_of(event, &point)
+            if marker.get() != NULL:
+                markers.push_back(marker)
+            join(seen, point.get())
         state = event.state
         wait_for_markers(device, state, markers, f"{len(own)} events")
         reach(seen.get())
@@ -144,20 +165,18 @@ cdef class Event:
         DriverError
             When the driver reports that an earlier command failed.
         """
-        cdef Marker* marker = self.marker.get()
-        cdef Ref[Marker] kept
+        cdef Marker* known
+        cdef Ref[Marker] marker
         cdef Ref[Clock] seen
-        if marker != NULL and marker.epoch <= completed_epoch(marker.queue) and self.captured is None and not (
-            self.state.lost or is_forked()
-        ):
-            if self.seen.get() != NULL:
-                reach(self.seen.get())
-            return True
+        with cython.critical_section(self):
+            known = self.marker.get()
+            if known != NULL and known.epoch <= completed_epoch(known.queue) and self.captured is None and not (
+                self.state.lost or is_forked() or self.seen.get() != NULL
+            ):
+                return True
         self._check_outside("query()")
-        kept, seen = self.marker, self.seen  # another thread may record it again
-        if kept.get() == NULL:
-            return True
-        if not ask(self, kept.get()):
+        marker = marker_of(self, &seen)
+        if marker.get() != NULL and not ask(self, marker.get()):
             return False
         reach(seen.get())
         return True
@@ -178,14 +197,15 @@ cdef class Event:
             Whatever a host function of its queue raised meanwhile.
         """
         cdef Refs[Marker] markers
+        cdef Ref[Marker] marker
         cdef Ref[Clock] seen
         self._check_outside("wait()")
-        if self.marker.get() == NULL:
+        with cython.critical_section(self):
+            marker, seen, queue = self.marker, self.seen, queue_of(self)
+        if marker.get() == NULL:
             return
         refuse_on_host_thread("Event.wait()")
-        markers.push_back(self.marker)
-        seen = self.seen  # another thread may record it again
-        queue = self.queue()
+        markers.push_back(marker)
         wait_for_markers(self.device, self.state, markers, self)
         reach(seen.get())
         collect_device(self.state)
@@ -254,7 +274,8 @@ cdef class Event:
                 "the capture is invalid now")
 
     def __repr__(self) -> str:
-        cdef Marker* marker = self.marker.get()
+        cdef Ref[Marker] kept = marker_of(self)
+        cdef Marker* marker = kept.get()
         if marker == NULL:
             return f"<forebay.Event on {self.device.name}, never recorded>"
         return f"<forebay.Event at epoch {marker.epoch} of queue {marker.queue.queue_id} on {self.device.name}>"
@@ -293,7 +314,8 @@ cdef object record(object queue, QueueState* state, object device, object captur
         queue._check_open()
         point = capture.fork(queue)
         if point is not None:
-            event.captured = point  # until the capture ends, which restores the earlier marker
+            with cython.critical_section(event):
+                event.captured = point  # until the capture ends, which restores the earlier marker
             return event
     timing = timing or event.timing
     if timing and not state.made.timing:
@@ -314,24 +336,28 @@ cdef Status record_seen(object queue, QueueState* state, int use, Ref[Marker]& m
     cdef Ref[Clock] seen = record_point(queue)
     cdef Status status = record_keeping_gil(state, use, marker)
     if status == 0:
-        event.seen = move(seen)
+        with cython.critical_section(event):
+            event.seen = move(seen)
     return status
 
 
 cdef int wait_for_event(object queue, QueueState* state, object capture, Event event) except -1:
+    cdef Ref[Marker] marker
+    cdef Ref[Clock] seen
     captured = captured_point(event)
     if captured is not None:
         captured[0].wait(queue, captured[1])
         return 0
-    if event.marker.get() == NULL:
+    marker = marker_of(event, &seen)
+    if marker.get() == NULL:
         return 0
     if capture is not None:
         capture.wait_outside(queue, repr(event))
     if event.state.driver != state.driver:
         raise InvalidArgumentError("wait: the event belongs to another driver's device")
     if is_checked(state):
-        return wait_for_seen(queue, state, event.marker.get(), event.seen)
-    return wait_for(queue, state, event.marker.get())
+        return wait_for_seen(queue, state, marker.get(), seen)
+    return wait_for(queue, state, marker.get())
 
 
 cdef int wait_for_queue(

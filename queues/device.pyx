@@ -34,7 +34,7 @@ from forebay.queues.host_functions cimport HostErrors, wait_for_openings
 from forebay.queues.kernels.kernel cimport new_kernel
 from forebay.queues.launch.launch cimport GUARD
 from forebay.queues.memory.allocation cimport (
-    Allocation, OpenAllocations, OwnedMemory, expose, hold_memory, new_allocation, own_memory, pinned_memory_of
+    Allocation, OpenAllocations, OwnedMemory, expose, hold_memory, memory_if_open, new_allocation, own_memory, pinned_memory_of
 )
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport NO_MORE_THAN, Lease, MemoryPool, new_pool
@@ -920,7 +920,7 @@ cdef int retry_until(function, argument) except -1:
 
 def leave_host_memory(Device device, Buffer buffer) -> None:
     """Close a buffer of `_over_host_memory`. Blocks until no work submitted here uses its memory."""
-    cdef OwnedMemory memory = buffer.allocation.memory
+    cdef OwnedMemory memory = memory_if_open(buffer.allocation)
     if device.closed or memory is None:
         return
     finish_all(device)

@@ -300,11 +300,15 @@ cdef class Gate:
     def open(self, failed: bool = False) -> None:
         """Open the gate; opening it again does nothing. With ``failed`` the commands behind it end with an error."""
         cdef bint fails = failed  # may run code that opens it
-        cdef Call* call = self.call
+        cdef Call* call
         cdef Ref[DeviceState] device
-        if call == NULL or is_forked():
+        if is_forked():
             return
-        self.call = NULL
+        with cython.critical_section(self):
+            call = self.call
+            self.call = NULL
+        if call == NULL:
+            return
         device = call.device
         with nogil:
             end_call(call, fails)
@@ -346,7 +350,9 @@ cdef class HostErrors:
 
     def keep(self, queue: Queue, function: Callable[[], object], error: BaseException) -> None:
         """Keep an exception of a function of the queue for the next synchronize."""
-        self.kept.append((queue, error, name_of(function)))
+        entry = (queue, error, name_of(function))
+        with cython.critical_section(self):
+            self.kept.append(entry)
         if self.closed:
             self.close()
 
@@ -354,17 +360,22 @@ cdef class HostErrors:
         """Raise this queue's oldest error: for the null queue also that of a blocking queue, for None that of any."""
         if not self.kept:
             return
-        for entry in list(self.kept):
-            raised_on, error, _ = entry
-            if queue is None or raised_on is queue or (queue.is_null and raised_on.blocking):
-                self.kept.remove(entry)
-                raise error
+        first = None
+        with cython.critical_section(self):
+            for i, (raised_on, error, _) in enumerate(self.kept):
+                if queue is None or raised_on is queue or (queue.is_null and raised_on.blocking):
+                    first = error
+                    del self.kept[i]
+                    break
+        if first is not None:
+            raise first
 
     def close(self) -> None:
         """Give all errors, also later ones, to `sys.unraisablehook`, because no synchronize will raise them."""
-        self.closed = True
-        while self.kept:
-            queue, error, name = self.kept.popleft()
+        with cython.critical_section(self):
+            self.closed = True
+            kept, self.kept = self.kept, collections.deque()
+        for queue, error, name in kept:
             where = f"host function {name} of {queue!r}"
             PyErr_SetObject(type(error), error)
             PyErr_WriteUnraisable(where)

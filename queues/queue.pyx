@@ -15,14 +15,14 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Status
 from forebay.core.plan cimport POINTER
-from forebay.core.ownership cimport Guard, release, retain
+from forebay.core.ownership cimport Guard, Ref, release, retain
 from forebay.core.process cimport is_forked, on_host_thread
 from forebay.core.state cimport (
-    BY_CHECK, BY_WATCH, AnyQueue, DeviceState, QueueState, set_slow_path, set_captured, captures_under_way, is_closed,
+    BY_CHECK, BY_WATCH, AnyQueue, DeviceState, Marker, QueueState, set_slow_path, set_captured, captures_under_way, is_closed,
     new_queue_state, open_step_count, stats_of
 )
 from forebay.core.vector_clock cimport Clock, ClockEntry, ClockRef, completed_epoch, is_empty, list_entries
-from forebay.events.event cimport Event, record, wait_for_event, wait_for_foreign, wait_for_queue
+from forebay.events.event cimport Event, marker_of, queue_of, record, wait_for_event, wait_for_foreign, wait_for_queue
 from forebay.lifetimes.deferred cimport close_queue, collect_queue, retire_queue
 from forebay.queues.host_functions cimport submit_gate, submit_host_function
 cimport forebay.queues.kernels.kernel as kernel_module
@@ -146,14 +146,16 @@ def note_unseen_wait(Queue queue) -> None:
 cdef int join_step(Queue queue, object waited_for) except -1:
     """Let a queue that waited for another queue, or for its event, join the step that the other is in."""
     cdef Event event
+    cdef Ref[Marker] marker
     if isinstance(waited_for, Queue):
         if (<Queue> waited_for)._step is not None:
             (<Queue> waited_for)._step._join(queue, waited_for, None)
         return 0
     event = waited_for
-    producer = None if event.marker.get() == NULL else event.queue()
+    with cython.critical_section(event):
+        producer, marker = queue_of(event), marker_of(event)
     if producer is not None and producer._step is not None:
-        producer._step._join(queue, producer, event.marker.get().epoch)
+        producer._step._join(queue, producer, marker.get().epoch)
     return 0
 
 

@@ -43,7 +43,7 @@ from forebay.queues.launch.launch cimport (
     GUARD, HAS_ARRAYS, HAS_BYTES, LARGE_SCRATCH, BoundLaunch, Views, check_count, check_elements, create_plan,
     has_geometry, pack_arguments, plain_extents, read_geometry, read_leaves, reductions_of, release_views, spilled_bytes
 )
-from forebay.queues.memory.allocation cimport OwnedMemory, pointer_to
+from forebay.queues.memory.allocation cimport OwnedMemory, memory_if_open, pointer_to
 from forebay.queues.memory.buffer cimport Buffer, add_use
 from forebay.queues.memory.transfers cimport copy_bytes, host_memory, host_memory_of, open_end
 from forebay.queues.queue cimport Queue
@@ -514,7 +514,8 @@ class GraphMemory(Unpooled):
 
 def graph_memory_of(Buffer buffer) -> GraphMemory | None:
     """Return the graph memory of a buffer. None for other memory, and for a closed buffer."""
-    native = None if buffer.allocation.memory is None else buffer.allocation.memory.native
+    cdef OwnedMemory memory = memory_if_open(buffer.allocation)
+    native = None if memory is None else memory.native
     return native if type(native) is GraphMemory else None
 
 
@@ -688,7 +689,7 @@ cdef Sizes read_sizes(object queue, QueueState* state, tuple works):
     buffers = [buffer for work in launches for buffer in work.measured.values()]
     seen = set()
     for buffer in buffers:  # first, so that a write from now on is noticed
-        sizes.lasting = sizes.lasting and buffer.allocation.exposed == 0
+        sizes.lasting = sizes.lasting and buffer.allocation.exposed.load() == 0
         if id_of(buffer) not in seen:
             seen.add(id_of(buffer))
             sizes.versions.memory.push_back(version_of(buffer.allocation.kept_usage))
@@ -1653,9 +1654,10 @@ cdef list hold_buffers(object works):
     cdef Buffer buffer
     for work in works:
         for buffer in (<Work> work).buffers:
-            if buffer.allocation.closed:
+            memory = memory_if_open(buffer.allocation)
+            if memory is None:
                 raise buffer._closed_error(f"{work!r}, a node of the graph: a Buffer that it uses")
-            held.append(buffer.allocation.memory)
+            held.append(memory)
     return held
 
 
@@ -1825,7 +1827,7 @@ cdef class ExecutableGraph:
         cdef size_t i
         works = self.works  # the garbage collector may close the graph
         changed = [works[node] for node in nodes]
-        _held = [(<Buffer> buffer).allocation.memory for buffer in prepared.buffers]
+        _held = [memory_if_open((<Buffer> buffer).allocation) for buffer in prepared.buffers]
         if prepared.uses_changed:
             _held += hold_buffers(changed)
         _before = [prepared.works[node] for node in nodes], prepared.buffers
@@ -1885,6 +1887,11 @@ cdef class ExecutableGraph:
         DriverError
             If the driver refuses a part of the graph. What was submitted before it still runs.
         """
+        with cython.critical_section(self):
+            self.launch_on(queue)
+
+    @cython.final
+    cdef int launch_on(self, object queue) except -1:
         cdef Queue on
         cdef Status status
         cdef Prepared prepared = self.prepared
@@ -1897,7 +1904,7 @@ cdef class ExecutableGraph:
                 self.renew(prepared, self.version)
             status = self.launch_at_once(prepared, on.state)
             if status == 0:
-                return
+                return 0
             if status != NOT_NOW:
                 on._raise(status, "graph launch")
         if not isinstance(queue, Queue):
@@ -1909,8 +1916,8 @@ cdef class ExecutableGraph:
             raise InvalidArgumentError(f"the graph belongs to {self.device.name}, {on!r} does not")
         capture = on._capture
         if capture is not None and self.capture_into(capture, on):
-            return
-        self.launch_now(on)
+            return 0
+        return self.launch_now(on)
 
     cdef Announcement announce_works(self, Queue on, tuple works):
         cdef Announcement announced = begin_command(on)
@@ -2002,7 +2009,7 @@ cdef class ExecutableGraph:
         if queue.state.device.resident.closings.load() != sizes.closings:
             return False
         # a buffer that is closed from now on must outlive the launch
-        _held = [(<Buffer> buffer).allocation.memory for buffer in prepared.buffers]
+        _held = [memory_if_open((<Buffer> buffer).allocation) for buffer in prepared.buffers]
         functions = prepared.functions
         if announced is not None:
             functions = [host_function(function, announced) for function in functions]
@@ -2083,6 +2090,10 @@ cdef class ExecutableGraph:
         ArgumentTypeError
             If `graph` is not a Graph.
         """
+        with cython.critical_section(self):
+            self.update_to(graph)
+
+    cdef int update_to(self, object graph) except -1:
         cdef Work work
         cdef KernelWork launch
         cdef Py_ssize_t at
@@ -2125,9 +2136,11 @@ cdef class ExecutableGraph:
         kernel, grid, block, *args
             As for `Queue.launch`.
         """
-        cdef Py_ssize_t at = self.place_of(node, "kernel")
-        if not self.rewrite(at, kernel, grid, block, args):
-            self.put(at, make_kernel(self.device, kernel, grid, block, args))
+        cdef Py_ssize_t at
+        with cython.critical_section(self):
+            at = self.place_of(node, "kernel")
+            if not self.rewrite(at, kernel, grid, block, args):
+                self.put(at, make_kernel(self.device, kernel, grid, block, args))
 
     cdef bint rewrite(self, Py_ssize_t at, object launched, object grid, object block, tuple given) except -1:
         """Write arguments into a node's work, if no other code has it, and into what is prepared. False: not done."""
@@ -2149,7 +2162,7 @@ cdef class ExecutableGraph:
         pack_arguments(kernel, (<PyTupleObject*> given).ob_item, len(given), packed, &views)
         if views.unusual:  # a Buffer of another device; such arguments hold no views
             return False
-        geometry = kernel.geometry  # another launch may change it, as soon as other code can run
+        geometry = read_geometry(kernel, grid, block)[0]  # another launch may change it, as soon as other code can run
         work = self.works[at]
         arguments = work.arguments
         replaced = work.kernel is not kernel or not has_same_buffers(given, arguments)
@@ -2203,7 +2216,8 @@ cdef class ExecutableGraph:
         self._set(node, "graph", lambda: graph._as_work(self.device))
 
     def _set(self, node: Node, kind: str, make: Callable[[], Work]) -> None:
-        self.put(self.place_of(node, kind), make())
+        with cython.critical_section(self):
+            self.put(self.place_of(node, kind), make())
 
     cdef Py_ssize_t place_of(self, object node, str kind) except -1:
         """Return the index of a node of this kind, or raise InvalidArgumentError."""
@@ -2257,13 +2271,16 @@ cdef class ExecutableGraph:
     @property
     def writes(self) -> tuple[Buffer, ...]:
         """The buffers that a launch may write to."""
-        return tuple(dict.fromkeys([buffer for work in tuple(self.works) for buffer in work.writes]))
+        with cython.critical_section(self):
+            works = tuple(self.works)
+        return tuple(dict.fromkeys([buffer for work in works for buffer in work.writes]))
 
     def close(self) -> None:
         """Release the graph's resources once its launches are done. Does not block. Closing twice is allowed."""
-        self.closed = True
-        _before = self.works, self.prepared, self.lanes, self.ordered, self.places
-        self.works, self.prepared, self.lanes, self.ordered, self.places = [], None, [], (), {}
+        with cython.critical_section(self):
+            self.closed = True
+            _before = self.works, self.prepared, self.lanes, self.ordered, self.places
+            self.works, self.prepared, self.lanes, self.ordered, self.places = [], None, [], (), {}
 
     def __enter__(self) -> Self:
         self._check_open()

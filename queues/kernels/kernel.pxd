@@ -13,6 +13,14 @@ cdef enum:
     MOST_PACKED = 1024  # bytes of packed arguments that the common launch can hold
 
 
+cdef class LastGeometry:
+    # Grid and block of a launch, compared by identity, and what they mean for the kernel
+    cdef object grid
+    cdef object block
+    cdef uint64_t kernel_id
+    cdef Geometry geometry
+
+
 cdef class Kernel:
     cdef DeviceState* state
     cdef Ref[DeviceState] kept_state
@@ -39,9 +47,7 @@ cdef class Kernel:
     cdef size_t required_block[3]  # 0: none
     cdef Reshape reshape  # NULL for most
     cdef size_t local_bytes  # the most local memory of a group
-    cdef object last_grid  # of the previous launch, on any queue; None when it cannot be compared by identity
-    cdef object last_block
-    cdef Geometry geometry  # of `last_grid` and `last_block`
+    cdef LastGeometry last  # of the previous launch, on any queue, where the GIL guards it: see `last_geometry`
     cdef object accesses  # that of `BuiltProgram`
     cdef uint64_t warned_of  # work-items, of a debugging device
     cdef list seen  # flags of races/checker.pxd and words by parameter, from `accesses`; None: not asked yet

@@ -47,6 +47,16 @@ def names() -> dict[int, str]:
     return {handle: native.name for handle, reference in made if (native := reference()) is not None}
 
 
+cdef object no_grid = object()
+
+
+cdef class LastGeometry:
+    """Before the first launch it is that of no grid."""
+
+    def __cinit__(self) -> None:
+        self.grid = self.block = no_grid
+
+
 cdef Kernel new_kernel(object device, DeviceState* state, object native, object identities, object accesses):
     """Make a Kernel. `native` is a `DriverKernel`; `identities` and `accesses` are those of its program."""
     cdef Kernel kernel = Kernel.__new__(Kernel)
@@ -64,6 +74,7 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native, object 
     kernel.accesses = accesses
     kernel.content_id = identities.of(native.name)
     kernel.id = next(_ids)
+    kernel.last = LastGeometry.__new__(LastGeometry)
     kernel.count = len(kernel.parameters)
     kernel.layout = <Parameter*> calloc(max(kernel.count, 1), sizeof(Parameter))
     if kernel.layout == NULL:

@@ -21,7 +21,7 @@ from forebay.core.plan cimport Plan, set_changed_arguments
 from forebay.core.state cimport QueueState
 from forebay.core.usage cimport Moment, Versions
 from forebay.core.vector_clock cimport Clock, Epochs
-from forebay.queues.kernels.kernel cimport MOST_PACKED, Kernel
+from forebay.queues.kernels.kernel cimport MOST_PACKED, Kernel, LastGeometry
 from forebay.sync.ordering cimport gathers_nothing, moment_of
 
 
@@ -69,18 +69,39 @@ cdef struct Views:
 cdef PyObject* the_null  # fb.NULL
 
 
-cdef inline bint has_geometry(Kernel kernel, object grid, object block):
+cdef extern from *:
+    """
+    #ifdef Py_GIL_DISABLED
+    #define FOREBAY_FREE_THREADED 1
+    #else
+    #define FOREBAY_FREE_THREADED 0
+    #endif
+    """
+    bint FREE_THREADED "FOREBAY_FREE_THREADED"
+
+
+cdef PyObject* geometry_of_thread(Kernel kernel) except NULL
+
+
+cdef inline PyObject* last_geometry(Kernel kernel) except NULL:
+    """Return the kernel's LastGeometry. Without a GIL each thread has its own. It is valid while no Python code runs."""
+    return geometry_of_thread(kernel) if FREE_THREADED else <PyObject*> kernel.last
+
+
+cdef inline bint has_geometry(Kernel kernel, object grid, object block) except -1:
     """Return whether grid and block are the last launch's objects, as small ints and constant tuples mostly are."""
-    return grid is kernel.last_grid and block is kernel.last_block and grid is not None and block is not None
+    cdef PyObject* last = last_geometry(kernel)
+    return grid is (<LastGeometry> last).grid and block is (<LastGeometry> last).block and (
+        not FREE_THREADED or (<LastGeometry> last).kernel_id == kernel.id)
 
 
 cdef inline const Geometry* read_geometry(Kernel kernel, object grid, object block) except NULL:
-    """Return the geometry of a launch. `plain_extents` has made grid and block, so earlier checks stay valid. The
-    result is valid while the GIL is kept: a launch of the kernel by another thread may change it.
+    """Return the geometry of a launch, as of `last_geometry`. `plain_extents` has made grid and block, so earlier checks
+    stay valid.
     """
     if not has_geometry(kernel, grid, block):
         work_out_geometry(kernel, grid, block)
-    return &kernel.geometry
+    return &(<LastGeometry> last_geometry(kernel)).geometry
 
 
 cdef object plain_extents(Kernel kernel, str what, object value)  # may run Python code; nothing below does
@@ -201,7 +222,7 @@ cdef inline int launch(
 ) except -1:
     """Launch a kernel that is `plain`."""
     cdef char packed[MOST_PACKED]
-    cdef const Geometry* geometry = &kernel.geometry
+    cdef const Geometry* geometry
     cdef uint32_t failed_at = NO_ARGUMENT
     cdef Status status = NOT_NOW
     cdef Views views
@@ -209,6 +230,7 @@ cdef inline int launch(
         refuse_kernel(queue, kernel)
     if not has_geometry(kernel, grid, block):
         return launch_elsewhere(queue, state, kernel, grid, block, arguments, count)
+    geometry = &(<LastGeometry> last_geometry(kernel)).geometry
     pack_arguments(kernel, arguments, count, packed, &views)  # `views.unusual` says whether it ran Python code
     if not views.unusual:
         if state.lock.try_lock():

@@ -24,7 +24,7 @@ from cython.operator cimport dereference
 from libc.math cimport isinf
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcmp, memcpy, memset
-from libcpp.atomic cimport memory_order_relaxed
+from libcpp.atomic cimport atomic, memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
@@ -46,8 +46,10 @@ from forebay.core.usage cimport (
 )
 from forebay.core.vector_clock cimport Clock, Epochs, completed_epoch, submitted_epoch
 from forebay.lifetimes.deferred cimport collect_device, reach_point, retire_after, retire_plan, retire_plans
-from forebay.queues.kernels.kernel cimport Kernel
-from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, own_memory, pointer_to
+from forebay.queues.kernels.kernel cimport Kernel, LastGeometry
+from forebay.queues.memory.allocation cimport (
+    Allocation, OwnedMemory, memory_if_open, new_allocation, own_memory, pointer_to
+)
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport NO_MORE_THAN
 from forebay.queues.memory.transfers cimport LARGE, copy_bytes, host_memory_of, structure_bytes, view_bytes
@@ -81,6 +83,7 @@ log = logging.getLogger("forebay.launch")
 
 cdef extern from "Python.h":
     bint PyLong_CheckExact(object)
+    PyObject* PyThreadState_GetDict()
     ctypedef struct PyTupleObject:
         PyObject** ob_item
 
@@ -261,10 +264,11 @@ cdef list hold_arguments(Kernel kernel, PyObject* const* arguments):
     cdef Py_ssize_t i
     for i in range(kernel.count):
         if type(<object> arguments[i]) is Buffer:
-            if (<Buffer> arguments[i]).allocation.closed:
+            memory = memory_if_open((<Buffer> arguments[i]).allocation)
+            if memory is None:
                 raise argument_error(
                     kernel, i, str((<Buffer> arguments[i])._closed_error("this Buffer")), ClosedError)
-            held.append((<Buffer> arguments[i]).allocation.memory)
+            held.append(memory)
     return held
 
 
@@ -402,7 +406,8 @@ cdef bint offer_and_unlock(QueueState* state, Kernel kernel, const char* packed)
     cdef bint taken = False
     if state.slow_path == BY_STEP and step != NULL:
         taken = COLLECTED == step.collect(
-            state, True, <PyObject*> kernel, &kernel.geometry, packed, &status, &failed_at)  # read for this launch
+            state, True, <PyObject*> kernel, &(<LastGeometry> last_geometry(kernel)).geometry, packed, &status,
+            &failed_at)
     state.lock.unlock()
     return taken and status == 0
 
@@ -477,6 +482,7 @@ cdef int work_out_geometry(Kernel kernel, object grid, object block) except -1:
     cdef size_t groups[3]
     cdef size_t shape[3]
     cdef int i, dimensions, block_dimensions
+    cdef LastGeometry last
     dimensions = extents(kernel, "grid", grid, groups)
     block_dimensions = extents(kernel, "block", block, shape)
     if block_dimensions > dimensions:
@@ -496,11 +502,35 @@ cdef int work_out_geometry(Kernel kernel, object grid, object block) except -1:
                 f"the most{UNITS}")
         geometry.groups[i] = <uint32_t> groups[i]
         geometry.global_size[i] = groups[i] * geometry.local_size[i]
-    # The kernel keeps the objects; otherwise new objects could get their addresses.
-    kernel.last_grid = grid
-    kernel.last_block = block
-    kernel.geometry = geometry
+    last = <LastGeometry> last_geometry(kernel)
+    last.grid, last.block = grid, block  # kept, otherwise new objects could get their addresses
+    last.kernel_id, last.geometry = kernel.id, geometry
     return 0
+
+
+cdef extern from *:
+    "static thread_local PyObject *forebay_geometries[16] = {};"
+    PyObject** geometries "forebay_geometries"  # a GeometryOfThread or NULL, by the kernel's id
+
+
+cdef class GeometryOfThread(LastGeometry):
+    """The last geometry of a thread without a GIL, kept by the thread's state."""
+
+    cdef PyObject** place
+
+    def __dealloc__(self):
+        if self.place != NULL and self.place[0] == <PyObject*> self:
+            self.place[0] = NULL
+
+
+cdef PyObject* geometry_of_thread(Kernel kernel) except NULL:
+    cdef PyObject** place = &geometries[kernel.id % 16]
+    cdef GeometryOfThread last
+    if place[0] == NULL:
+        last = GeometryOfThread.__new__(GeometryOfThread)
+        (<dict> PyThreadState_GetDict())[f"forebay.geometry.{kernel.id % 16}"] = last
+        last.place, place[0] = place, <PyObject*> last
+    return place[0]
 
 
 cdef int check_block(Kernel kernel, const size_t* block) except -1:
@@ -688,7 +718,7 @@ cdef double real_value(Kernel kernel, Py_ssize_t i, object value) except? -1.0:
         raise out_of_range(kernel, i, value) from None
 
 
-cdef uint64_t _stamps = 0  # how many were given; with the GIL
+cdef atomic[uint64_t] stamps  # how many were given
 
 
 cdef class ByValue:
@@ -713,7 +743,6 @@ cdef class ByValue:
     value: HostBuffer
 
     def __init__(self, value: HostBuffer) -> None:
-        global _stamps
         if self.view.buf != NULL:
             raise ArgumentTypeError("this by_value is made already")
         try:
@@ -727,8 +756,7 @@ cdef class ByValue:
         self.value = value
         self.kind = kind_of(value)
         if type(value) is bytes:
-            _stamps += 1
-            self.stamp = _stamps
+            self.stamp = stamps.fetch_add(1) + 1
         if self.view.len == 0:
             raise InvalidArgumentError("by_value: no bytes to pass")
 
@@ -1591,7 +1619,7 @@ cdef int launch_with_scratch(
     packed = <char*> alloca(kernel.packed_size)
     grid, block = plain_extents(kernel, "grid", grid), plain_extents(kernel, "block", block)
     while status == STALE:  # nothing was submitted: another thread has written to what a size is computed from
-        read_geometry(kernel, grid, block)
+        geometry = read_geometry(kernel, grid, block)[0]
         pack_arguments(kernel, all_arguments, kernel.count, packed, &views)
         guards, status = None, NOT_NOW
         try:
@@ -1611,12 +1639,12 @@ cdef int launch_with_scratch(
                     (<PackedPointer*> (packed + parameter.offset))[0] = snapshot.scratch[i]
                 versions = &snapshot.versions
             if kernel.device.debug:
-                warn_of_grid(kernel, read_geometry(kernel, grid, block), all_arguments)
+                warn_of_grid(kernel, &geometry, all_arguments)
                 guards = guard_memory(queue, state, kernel, all_arguments, snapshot)
                 views.unusual |= RAN_PYTHON  # the fills of the guards let other threads run
             if views.unusual & ~HAS_BYTES == 0:
                 status = launch_at_once(
-                    state, kernel, &kernel.geometry, packed, views.unusual & HAS_BYTES, versions, &failed_at)
+                    state, kernel, &geometry, packed, views.unusual & HAS_BYTES, versions, &failed_at)
             if status != 0 and status != STALE and launch_uncommon(
                 queue, state, kernel, grid, block, all_arguments, packed, &views, versions, None, status, failed_at
             ):
@@ -1658,7 +1686,7 @@ cdef Snapshot take_snapshot(
         buffer = <object> arguments[<Py_ssize_t> index]
         snapshot.versions.memory.push_back(version_of(buffer.allocation.kept_usage))
         snapshot.dtypes.append(buffer.dtype)
-        snapshot.known.push_back(Known(index, buffer.allocation.exposed != 0, buffer.nbytes, <PyObject*> buffer.dtype))
+        snapshot.known.push_back(Known(index, buffer.allocation.exposed.load() != 0, buffer.nbytes, <PyObject*> buffer.dtype))
     reduced = reductions_of(queue, state, list(buffers.values()))
     snapshot.sizes = sizes_of(kernel, snapshot.declared, known_of(scalars, buffers, reduced))
     allocate_scratch(queue, kernel, snapshot, last)
@@ -1715,7 +1743,7 @@ cdef list reductions_of(object queue, QueueState* state, list buffers):
     for buffer in buffers:
         allocation = buffer.allocation
         values = None  # they may change without forebay's knowledge
-        if not allocation.exposed:  # noted before measuring: a write from now on makes the result stale
+        if not allocation.exposed.load():  # noted before measuring: a write from now on makes the result stale
             values = generation_of(allocation.usage), allocation.state.resident.unseen_writes.load()
         key = (<uintptr_t> allocation.usage, buffer.start, buffer.nbytes, buffer.dtype)
         known = (0, 0, 0) if buffer.nbytes == 0 else None
@@ -1844,7 +1872,7 @@ cdef list guard_memory(
         if type(argument) is not Buffer:
             continue
         allocation = (<Buffer> argument).allocation
-        memory = allocation.memory
+        memory = memory_if_open(allocation)
         if not allocation.guarded or memory is None or any([memory is known for _, known, _ in guards]):
             continue
         # Its own allocation, because a fill of the guard does not write to the buffer, but uses its memory.

@@ -2,6 +2,7 @@
 
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
+from libcpp.atomic cimport atomic
 
 from forebay.core.ownership cimport Ref
 from forebay.core.plan cimport PackedPointer
@@ -36,13 +37,13 @@ cdef class OwnedMemory:
 
 
 cdef class OpenAllocations:
-    # Those of one Device, which closes them. Guarded by the GIL.
+    # Those of one Device, which closes them. Its critical section guards the list, and whether each is closed.
     cdef PyObject* first
     cdef close_all(self)
 
 
 cdef class Allocation:
-    cdef OpenAllocations siblings  # as long as it is open
+    cdef OpenAllocations siblings
     cdef PyObject* before  # of these
     cdef PyObject* after
     cdef DeviceState* state
@@ -52,19 +53,20 @@ cdef class Allocation:
     cdef OwnedMemory memory  # None once it is closed
     cdef readonly object device
     cdef readonly bint closed
-    cdef int exposed  # holders that may write to it without forebay seeing it; guarded by the GIL
+    cdef atomic[int] exposed  # holders that may write to it without forebay seeing it
     cdef bint guarded  # `guard_at` is where the guard of a debugging device begins
     cdef size_t guard_at
     cdef uint32_t made_at  # the race checker's number of the program line that made it, or 0
     cdef dict reductions  # by (start, nbytes, dtype), for the values that `reductions_at` names; None before the first
     cdef tuple reductions_at
-    cdef close(self)
+    cdef OwnedMemory close(self)  # returns its memory, unless it was closed before
 
 
 cdef OwnedMemory own_memory(DeviceState* state, object native, bint listed, bint reusable=*)
 cdef Allocation new_allocation(object device, OwnedMemory memory)
 cdef void expose(Allocation allocation) noexcept
-cdef uint64_t exposures  # how often memory was exposed
+cdef atomic[uint64_t] exposures  # how often memory was exposed
+cdef OwnedMemory memory_if_open(Allocation allocation)  # else None
 # Returns the driver's memory, to be held during a submission. Raises ClosedError, which says what is closed.
 cdef OwnedMemory hold_memory(Allocation allocation, object what=*)
 # The pinned memory of the device that contains these host bytes, and their offset in it; else None

@@ -14,6 +14,7 @@ from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBuffer_FillInfo, PyBuffer_Rele
 from cpython.object cimport PyObject
 from cython.operator cimport dereference, predecrement
 from libc.stdint cimport uint64_t, uintptr_t
+from libcpp.atomic cimport atomic
 from libcpp.map cimport map
 
 from forebay.core.ownership cimport Guard, Ref
@@ -128,20 +129,31 @@ cdef class OpenAllocations:
     """The open allocations of a Device: an intrusive list that keeps none of them alive."""
 
     cdef close_all(self):
-        while self.first != NULL:
-            (<Allocation> self.first).close()
+        cdef list closed = []  # their memory, so that none is released within the section
+        with cython.critical_section(self):
+            while self.first != NULL:
+                closed.append(take_out(<Allocation> self.first))
 
 
 cdef void unlink(Allocation allocation):
-    if allocation.siblings is None:
-        return
     if allocation.after != NULL:
         (<Allocation> allocation.after).before = allocation.before
     if allocation.before != NULL:
         (<Allocation> allocation.before).after = allocation.after
     else:
         allocation.siblings.first = allocation.after
-    allocation.siblings = None
+
+
+cdef OwnedMemory take_out(Allocation allocation):
+    """Close an allocation of the list, and return its memory. The caller is in the list's critical section: without the
+    GIL, what another thread deletes stays in the list until its `__dealloc__` is in there.
+    """
+    cdef OwnedMemory memory = allocation.memory
+    unlink(allocation)
+    allocation.closed = True
+    allocation.state.resident.closings.fetch_add(1)
+    allocation.memory = None
+    return memory
 
 
 @cython.no_gc_clear
@@ -152,14 +164,14 @@ cdef class Allocation:
     device: Device
 
     def __dealloc__(self):
-        unlink(self)
+        if self.siblings is not None:
+            with cython.critical_section(self.siblings):
+                if not self.closed:
+                    unlink(self)
 
-    cdef close(self):
-        if not self.closed:
-            self.closed = True
-            unlink(self)
-            self.state.resident.closings.fetch_add(1)
-            self.memory = None
+    cdef OwnedMemory close(self):
+        with cython.critical_section(self.siblings):
+            return None if self.closed else take_out(self)
 
 
 cdef Allocation new_allocation(object device, OwnedMemory memory):
@@ -173,10 +185,11 @@ cdef Allocation new_allocation(object device, OwnedMemory memory):
     allocation.device = device
     siblings = device._open_allocations
     allocation.siblings = siblings
-    allocation.after = siblings.first
-    if siblings.first != NULL:
-        (<Allocation> siblings.first).before = <PyObject*> allocation
-    siblings.first = <PyObject*> allocation
+    with cython.critical_section(siblings):
+        allocation.after = siblings.first
+        if siblings.first != NULL:
+            (<Allocation> siblings.first).before = <PyObject*> allocation
+        siblings.first = <PyObject*> allocation
     return allocation
 
 
@@ -190,24 +203,25 @@ cdef PackedPointer pointer_to(OwnedMemory memory):
     return pointer
 
 
-exposures = 0
-
-
 cdef void expose(Allocation allocation) noexcept:
     """Note that code outside forebay may write to it at any time, and invalidate what was derived from its data."""
-    global exposures
     cdef Guard guard
-    exposures += 1
-    allocation.exposed += 1
+    exposures.fetch_add(1)
+    allocation.exposed.fetch_add(1)
     guard.take(allocation.usage.lock)
     allocation.usage.writes += 1
 
 
 cdef OwnedMemory hold_memory(Allocation allocation, object what="this Buffer"):
-    cdef OwnedMemory memory = allocation.memory
+    cdef OwnedMemory memory = memory_if_open(allocation)
     if memory is None:  # another thread may have closed it
         raise ClosedError(f"{what} is closed")
     return memory
+
+
+cdef OwnedMemory memory_if_open(Allocation allocation):
+    with cython.critical_section(allocation.siblings):
+        return allocation.memory
 
 
 # -- host views of memory in place
@@ -230,7 +244,7 @@ cdef class HostView:
 
     def __dealloc__(self):
         if self.allocation is not None:
-            self.allocation.exposed -= 1
+            self.allocation.exposed.fetch_sub(1)
 
 
 # -- pinned memory of the host

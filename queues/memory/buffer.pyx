@@ -179,7 +179,7 @@ cdef class Buffer:
         self._check_open()
         if self.start != 0:
             raise InvalidArgumentError(f"ipc_handle: this Buffer is a part, from byte {self.start} on: take the whole")
-        handle = self.device.driver.memory_handle(self.allocation.memory.native)
+        handle = self.device.driver.memory_handle(hold_memory(self.allocation).native)
         expose(self.allocation)  # for good: forebay cannot see what other processes do with it
         return handle
 
@@ -249,7 +249,7 @@ cdef class Buffer:
     def usm_type(self) -> str:
         """Where the memory is: "device", "shared" or "host" (see `Device.empty`)."""
         self._check_open()
-        return self.allocation.memory.native.usm_type
+        return hold_memory(self.allocation).native.usm_type
 
     @property
     def host(self) -> NDArray[Any]:
@@ -260,7 +260,7 @@ cdef class Buffer:
         "device" memory.
         """
         self._check_open()
-        if self.allocation.memory.native.usm_type == "device":
+        if hold_memory(self.allocation).native.usm_type == "device":
             raise NotSupportedError(
                 f"memory of {self.device.name} cannot be read in place: copy it with .get(), or make it with "
                 "usm_type='shared'")

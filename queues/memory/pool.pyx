@@ -23,7 +23,7 @@ from forebay.core.state cimport STILL_ALLOWED, DeviceState, QueueState
 from forebay.core.usage cimport note_use
 from forebay.core.vector_clock cimport Clock, ClockEntry, Epochs, is_empty, submitted_epoch
 from forebay.lifetimes.deferred cimport reach_point, retire_after
-from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, own_memory
+from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, hold_memory, new_allocation, own_memory
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.races.checker cimport announce_use, is_checked, is_observed, made, settle
 from forebay.sync.ordering cimport carry_pending, submit_waits, wait_for_creation, wait_for_point
@@ -463,13 +463,14 @@ cdef bint owes_nothing(QueueState* queue) noexcept:
 
 cdef int free(object queue, QueueState* state, object buf) except -1:
     cdef Allocation allocation
+    cdef OwnedMemory memory
     cdef Status status = 0
     if type(buf) is not Buffer:
         raise ArgumentTypeError(f"free() needs a Buffer, not {type(buf).__name__}")
     allocation = (<Buffer> buf).allocation
     if allocation.closed:
         raise buf._closed_error("free: this Buffer was freed or closed before, and")
-    native = allocation.memory.native
+    native = hold_memory(allocation).native
     if type(native) is not Lease and not isinstance(native, Unpooled):
         raise InvalidArgumentError("free: this Buffer is not from Queue.alloc; its close() gives the memory back")
     if allocation.state != state.device:
@@ -488,10 +489,10 @@ cdef int free(object queue, QueueState* state, object buf) except -1:
         queue._raise(status, "free")
     if type(native) is not Lease:
         native.free(state.epochs.queue_id, submitted_epoch(state.epochs))
-    elif allocation.closed:
-        raise ClosedError("free: another thread has freed or closed this Buffer meanwhile")
-    else:  # the block returns to its pool at once, or after another thread's call that uses it
-        (<Lease> native).free_on(state)
-        allocation.memory.freed = True
-        allocation.close()
+    else:
+        memory = allocation.close()
+        if memory is None:
+            raise ClosedError("free: another thread has freed or closed this Buffer meanwhile")
+        (<Lease> native).free_on(state)  # the block returns at once, or after another thread's call that uses it
+        memory.freed = True
     return settle(announced)

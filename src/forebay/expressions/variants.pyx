@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 cimport cython
 from cpython.object cimport PyObject
+from cpython.weakref cimport PyWeakref_NewRef
 
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.launch cimport launch
@@ -54,26 +55,32 @@ def give_up(queue: Queue, buffers: tuple[Buffer, ...]) -> None:
             buffer.close()
 
 
+cdef class Variant  # below
+
+
 cdef class Last:
     """Which variant of an expression the call before was for, while there is that variant.
 
     Expressions outlive Devices, so they refer to no variant: each would keep its Device.
     """
 
-    cdef PyObject* variant  # NULL for none; a variant that goes takes itself out
+    cdef object variant  # a weak reference; None for none
 
     def forget(self) -> None:
         """Have the next call be read anew."""
-        self.variant = NULL
+        with cython.critical_section(self):
+            self.variant = None
+
+    cdef Variant find(self):
+        with cython.critical_section(self):
+            return None if self.variant is None else self.variant()
 
     def launch_again(self, args: tuple[Any, ...], queue: Any, result: Any) -> tuple[Any, ...] | None:
         """Launch an elementwise kernel for arguments that need no other variant, as `Variant.launch`; None as
         `read_again`.
         """
-        if self.variant == NULL:
-            return None
-        cdef Variant variant = <Variant> self.variant  # refers to it: another thread may close its Device
-        cdef tuple read = variant.read_again(args, queue, result)
+        cdef Variant variant = self.find()
+        cdef tuple read = None if variant is None else variant.read_again(args, queue, result)
         return None if read is None else variant.launch(read[1], read[2], read[3], read[4])
 
     def read_again(
@@ -84,16 +91,15 @@ cdef class Last:
 
         None when anything is different or a mistake: then the arguments have to be read anew.
         """
-        if self.variant == NULL:
-            return None
-        cdef Variant variant = <Variant> self.variant
-        return variant.read_again(args, queue, result)
+        cdef Variant variant = self.find()
+        return None if variant is None else variant.read_again(args, queue, result)
 
 
-@cython.no_gc_clear  # which would make it forget `last`
 cdef class Variant:
     """What was built for arguments of certain types on a device, which keeps it. It does not refer to its expression.
     """
+
+    cdef object __weakref__
 
     cdef readonly object built  # a Kernel or Program
     cdef readonly tuple ways  # how each input is read: see `forebay.expressions.sources`
@@ -128,13 +134,11 @@ cdef class Variant:
         self.last_size = -1
         self.last = last
 
-    def __dealloc__(self):
-        if self.last is not None and self.last.variant == <PyObject*> self:
-            self.last.variant = NULL
-
     def be_last(self) -> None:
         """Have the next call be compared with the arguments of this variant."""
-        self.last.variant = <PyObject*> self
+        cdef object reference = PyWeakref_NewRef(self, None)
+        with cython.critical_section(self.last):
+            self.last.variant = reference
 
     def launch(
         self, queue: Queue, arguments: tuple[Any, ...], outputs: tuple[Any, ...], shape: tuple[int, ...],
@@ -160,12 +164,13 @@ cdef class Variant:
         cdef object grid, number
         if size == 0:
             return 0
-        if size == self.last_size and block == BLOCK:
-            grid, number = self.last_grid, self.last_number
-        else:
-            grid, number = (size + block - 1) // block, size
-            if block == BLOCK:
-                self.last_grid, self.last_number, self.last_size = grid, number, size
+        with cython.critical_section(self):
+            if size == self.last_size and block == BLOCK:
+                grid, number = self.last_grid, self.last_number
+            else:
+                grid, number = (size + block - 1) // block, size
+                if block == BLOCK:
+                    self.last_grid, self.last_number, self.last_size = grid, number, size
         if self.counted:
             passed += (number, *[passed[i].size for i in self.counted])
         else:

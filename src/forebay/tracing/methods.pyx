@@ -10,7 +10,7 @@ from libc.stdint cimport uintptr_t
 
 from forebay.core.ownership cimport Ref
 from forebay.core.usage cimport Usage, generation_of
-from forebay.events.event cimport Event
+from forebay.events.event cimport Event, queue_of
 from forebay.queues.memory.allocation cimport exposures
 from forebay.queues.memory.buffer cimport Buffer
 
@@ -68,16 +68,16 @@ def place_of(Buffer buffer) -> tuple[Memory, int, int]:
 
 def version_of(Buffer buffer) -> tuple[int, int] | None:
     """A value that differs when something may have written to the buffer; None when that is not known."""
-    if buffer.allocation.exposed:
+    if buffer.allocation.exposed.load():
         return None
     return generation_of(buffer.allocation.usage), buffer.allocation.state.resident.unseen_writes.load()
 
 
 def producer_of(Event event) -> Queue | None:
     """The queue that an event was recorded on last; None when that is gone, and before the first record."""
-    return None if event.marker.get() == NULL else event.queue()
+    return queue_of(event)
 
 
 def times_exposed() -> int:
     """How often somebody was let read and write memory without forebay's knowledge: NumPy's views, other packages."""
-    return exposures
+    return exposures.load()

@@ -1,8 +1,9 @@
 """Which memory is known by its addresses; `hipMallocAsync` and `hipFreeAsync`, which enter it and take it out.
 
-The map needs no lock but the GIL: nothing that may run Python code happens while it is changed.
+The critical section of `guard` guards the map: nothing that may run Python code happens while it is changed.
 """
 
+cimport cython
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport uint64_t
@@ -35,6 +36,7 @@ cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object, int* overflow)  # never raises for an int
 
 cdef ByAddress by_base  # owned: an Allocation, or a Buffer of the first device's pool
+cdef object guard = object()
 
 # what `connect` has set
 cdef object allocation_class = None
@@ -68,11 +70,12 @@ cdef class Known:
         """Return a part of the memory that lies in it, the same as last time if that was asked for."""
         if nbytes == self.nbytes:
             return self.memory
-        part = self.last_part
-        if part is None or self.last_offset != offset or part.nbytes != nbytes:
-            self.last_part = part = self.memory[offset:offset + nbytes]
-            self.last_offset = offset
-        return part
+        with cython.critical_section(self):
+            part = self.last_part
+            if part is None or self.last_offset != offset or part.nbytes != nbytes:
+                self.last_part = part = self.memory[offset:offset + nbytes]
+                self.last_offset = offset
+            return part
 
 
 def connect(allocation: type[Known], device_kind: hipMemoryType, managed_kind: hipMemoryType) -> None:
@@ -91,29 +94,47 @@ cdef inline object new_of(object kind):
 
 
 cdef int put(uint64_t base, object thing) except -1:
-    cdef Entry* found = below(by_base, base)
-    if found == NULL or found.base != base:
-        if not insert_above(by_base, found, base, <PyObject*> thing):
-            raise MemoryError
+    cdef Entry* found
+    with cython.critical_section(guard):
+        found = below(by_base, base)
+        if found == NULL or found.base != base:
+            if not insert_above(by_base, found, base, <PyObject*> thing):
+                raise MemoryError
+            Py_INCREF(thing)
+            return 0
+        old = <object> found.thing
         Py_INCREF(thing)
-        return 0
-    old = <object> found.thing
-    Py_INCREF(thing)
-    found.thing = <PyObject*> thing
+        found.thing = <PyObject*> thing
     Py_DECREF(old)  # the entry's reference; this function has one, and drops it when the map is done
     return 0
 
 
-cdef Known known_at(Entry* found):
-    """Return the allocation of an entry; None for none. That of a Buffer is made when it is first asked for."""
+cdef bint drop(uint64_t base, object thing) except -1:
+    """Take an entry out, unless another thread has put something else there. Returns whether it was there."""
+    cdef Entry* found
+    with cython.critical_section(guard):
+        found = at_base(by_base, base)
+        if found == NULL or found.thing != <PyObject*> thing:
+            return False
+        remove(by_base, found)
+    Py_DECREF(thing)
+    return True
+
+
+cdef object thing_at(uint64_t base):
+    cdef Entry* found
+    with cython.critical_section(guard):
+        found = at_base(by_base, base)
+        return None if found == NULL else <object> found.thing
+
+
+cdef Known known_at(uint64_t base):
+    """Return the allocation that begins here; None for none. That of a Buffer is made when it is first asked for."""
     cdef Known known
-    cdef uint64_t base
-    if found == NULL:
-        return None
-    thing = <object> found.thing
-    if type(thing) is not Buffer:
+    cdef Entry* found
+    thing = thing_at(base)
+    if thing is None or type(thing) is not Buffer:
         return <Known> thing
-    base = found.base
     known = new_of(allocation_class)
     known.memory = thing
     known.kind = of_device
@@ -121,16 +142,26 @@ cdef Known known_at(Entry* found):
     known.pooled = True
     known.nbytes = (<Buffer> thing).nbytes
     known.base = base
-    found = at_base(by_base, base)  # again: the collector may have run Python code
-    if found == NULL or found.thing != <PyObject*> thing:
-        return known_at(found)
-    put(base, known)
-    return known
+    with cython.critical_section(guard):
+        found = at_base(by_base, base)  # again: other threads, or code that the collector ran, may have changed it
+        if found != NULL and found.thing == <PyObject*> thing:
+            Py_INCREF(known)
+            found.thing = <PyObject*> known
+            Py_DECREF(thing)  # this function has another reference
+            return known
+    return known_at(base)
 
 
 cdef Known known_below(uint64_t address):
     """Return the allocation with the highest base up to this address; None for none."""
-    return known_at(below(by_base, address))
+    cdef Entry* found
+    cdef uint64_t base
+    with cython.critical_section(guard):
+        found = below(by_base, address)
+        if found == NULL:
+            return None
+        base = found.base
+    return known_at(base)
 
 
 def enter(known: Known) -> None:
@@ -149,16 +180,15 @@ cdef uint64_t place_of(object address) except? 0:
 def take(address: int) -> Any:
     """Take the allocation that begins at this address out; None when none does."""
     cdef uint64_t base = place_of(address)
-    cdef Known known = known_at(at_base(by_base, base))
-    if known is not None:
-        remove(by_base, at_base(by_base, base))
-        Py_DECREF(known)
+    cdef Known known = known_at(base)
+    while known is not None and not drop(base, known):
+        known = known_at(base)
     return known
 
 
 def peek(address: int) -> Any:
     """Return the allocation that begins at this address."""
-    return known_at(at_base(by_base, place_of(address)))
+    return known_at(place_of(address))
 
 
 cdef Known known_with(uint64_t address):
@@ -184,10 +214,11 @@ def all_of(int number) -> Any:
     cdef vector[uint64_t] bases
     cdef size_t i
     cdef Py_ssize_t j
-    for i in range(by_base.pieces.size()):
-        for j in range(by_base.pieces[i].count):
-            bases.push_back(by_base.pieces[i].entries[j].base)
-    found = [known_at(at_base(by_base, bases[i])) for i in range(bases.size())]
+    with cython.critical_section(guard):
+        for i in range(by_base.pieces.size()):
+            for j in range(by_base.pieces[i].count):
+                bases.push_back(by_base.pieces[i].entries[j].base)
+    found = [known_at(bases[i]) for i in range(bases.size())]
     return iter([known for known in found if known is not None and (<Known> known).device == number])
 
 
@@ -249,7 +280,6 @@ cdef object free_front(PyObject* const* given, Py_ssize_t count, PyObject* keywo
     cdef PyObject* const* words
     cdef Queue queue
     cdef uint64_t address
-    cdef Entry* found
     words = read(free_names, 1, given, count, keywords, room)
     if words == NULL:
         return None
@@ -257,10 +287,9 @@ cdef object free_front(PyObject* const* given, Py_ssize_t count, PyObject* keywo
         return None
     queue = queue_of(None if words[1] == NULL else <object> words[1])
     address = (<Address> <object> words[0]).address
-    found = at_base(by_base, address)
-    if queue is None or queue._capture is not None or found == NULL:
+    thing = thing_at(address)
+    if queue is None or queue._capture is not None or thing is None:
         return None
-    thing = <object> found.thing
     buffer = thing
     if type(thing) is not Buffer:
         if (
@@ -269,8 +298,8 @@ cdef object free_front(PyObject* const* given, Py_ssize_t count, PyObject* keywo
         ):
             return None
         buffer = (<Known> thing).memory
-    remove(by_base, found)  # unknown from here on, for `free` may let other threads run
-    Py_DECREF(thing)
+    if not drop(address, thing):  # unknown from here on, for `free` may let other threads run
+        return None
     if (<Raw> free)(queue, queue.state, buffer) != 0:
         put_back(address, thing)
     return succeed()
