@@ -1,4 +1,4 @@
-// HIP's language on the host, for the reference of tests.hip_results: written for it alone, from HIP's documents.
+// HIP's language on the host, for the reference of tests.hiprtc.results: written for it alone, from HIP's documents.
 //
 // The threads of a block are fibers (`threads_on_host.hpp`) that switch at barriers and where a warp exchanges values;
 // blocks run one after another.
@@ -20,7 +20,6 @@
 #include <functional>
 #include <limits>
 #include <tuple>
-#include <unordered_map>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -110,29 +109,6 @@ __attribute__((noinline, nomerge, convergent)) inline const void* here() {
 }  // namespace host
 #define HERE host::here()
 #define INLINED inline __attribute__((always_inline, nomerge))
-
-extern "C" {
-inline __attribute__((used, no_sanitize("thread"))) void host_watch(char* first, size_t bytes) { host::watched.push_back({first, first + bytes}); }
-#define HOOK(n)                                                                                               \
-    inline __attribute__((used, no_sanitize("thread"))) void __tsan_read##n(void* at) { host::touch(at, n, false); }                 \
-    inline __attribute__((used, no_sanitize("thread"))) void __tsan_write##n(void* at) { host::touch(at, n, true); }                 \
-    inline __attribute__((used, no_sanitize("thread"))) void __tsan_unaligned_read##n(void* at) { host::touch(at, n, false); }       \
-    inline __attribute__((used, no_sanitize("thread"))) void __tsan_unaligned_write##n(void* at) { host::touch(at, n, true); }
-HOOK(1) HOOK(2) HOOK(4) HOOK(8) HOOK(16)
-inline __attribute__((used, no_sanitize("thread"))) void __tsan_init() {}
-inline __attribute__((used, no_sanitize("thread"))) void __tsan_vptr_update(void**, void*) {}
-inline __attribute__((used, no_sanitize("thread"))) void __tsan_vptr_read(void**) {}
-#define COPY(name)                                                                                              \
-    inline __attribute__((used, no_sanitize("thread"))) void* __tsan_##name(void* to, const void* from, size_t n) { \
-        host::touch((void*)from, n, false), host::touch(to, n, true);                                           \
-        return name(to, from, n);                                                                               \
-    }
-COPY(memcpy) COPY(memmove)
-inline __attribute__((used, no_sanitize("thread"))) void* __tsan_memset(void* to, int value, size_t n) {
-    host::touch(to, n, true);
-    return memset(to, value, n);
-}
-}
 
 // -- barriers and warps
 
@@ -297,7 +273,6 @@ template <class T> INLINED T __reduce_add_sync(unsigned long long, T value) {
     template <class V, class U, class T = std::remove_volatile_t<V>>      \
     inline T name##suffix(V* place, U operand) {                          \
         host::poll();                                                     \
-        host::Quiet quiet;                                                \
         T before = *place, value = (T)operand;                            \
         *place = (T)(EXPRESSION);                                         \
         return before;                                                    \
@@ -319,7 +294,6 @@ ATOMIC(unsafeAtomicAdd, before + value)
     template <class V, class U, class W, class T = std::remove_volatile_t<V>>         \
     inline T name(V* place, U compare, W value) {                                     \
         host::poll();                                                                 \
-        host::Quiet quiet;                                                            \
         T before = *place, wanted = (T)compare;                                       \
         if (memcmp(&before, &wanted, sizeof(T)) == 0)                                 \
             *place = (T)value;                                                        \

@@ -27,8 +27,6 @@ FLAGS = (
     "-x", "c++", "-std=c++20", "-O1", "-march=x86-64-v3", "-ffp-contract=on", "-fPIC", "-w", "-ferror-limit=40",
     "-Wno-register", "-Wno-c++11-narrowing", "-fno-strict-aliasing", "-fno-unroll-loops", "-fno-vectorize", "-fno-threadsafe-statics",
     "-fsanitize=bounds,local-bounds,integer-divide-by-zero,shift-exponent,float-cast-overflow", "-fsanitize-trap=all",
-    # For the functions that look for races; the runtime of the sanitizer is not used.
-    "-fsanitize=thread", "-mllvm", "-tsan-instrument-func-entry-exit=0", "-mllvm", "-tsan-instrument-read-before-write=1",
     "--target=x86_64-linux-gnu",
 )  # fmt: skip
 ATTRIBUTE = r"__align__\s*\([^)]*\)|__attribute__\s*\(\([^)]*\)+|alignas\s*\([^)]*\)"
@@ -67,26 +65,9 @@ def on_host(source: str) -> str:
 
 
 class HostProgram:
-    """A program compiled for the host.
+    """A program in HIP C++ compiled for the host, with expressions that name its kernels; or a `HostError`."""
 
-    Parameters
-    ----------
-    clang
-        The compiler.
-    source
-        In HIP C++.
-    kernels
-        Expressions that name its kernels.
-    variables
-        Names of its variables.
-
-    Raises
-    ------
-    HostError
-        When it does not compile.
-    """
-
-    def __init__(self, clang: Clang, source: str, kernels: Sequence[str], variables: Sequence[str] = ()) -> None:
+    def __init__(self, clang: Clang, source: str, kernels: Sequence[str]) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="forebay-results-")
         folder = Path(self._folder.name)
         for path in INCLUDE.rglob("*"):
@@ -98,11 +79,10 @@ class HostProgram:
                         stub.parent.mkdir(parents=True, exist_ok=True)
                         stub.touch()
         table = [
-            f'extern "C" unsigned run_{i}(const unsigned* g, const unsigned* b, int s, size_t n, void** a) '
-            f"{{ return host::run(&{name}, g, b, s, n, a); }}"
+            f'extern "C" void run_{i}(const unsigned* g, const unsigned* b, size_t n, void** a) '
+            f"{{ host::run(&{name}, g, b, n, a); }}"
             for i, name in enumerate(kernels)
         ]
-        table += [f'extern "C" void* variable_{i}() {{ return (void*)&{name}; }}' for i, name in enumerate(variables)]
         text = on_host(source)
         for _ in range(8):
             log = self._compiled(clang, folder, "\n".join([text, *table]))
@@ -119,8 +99,6 @@ class HostProgram:
             table = ["" if number in wrong else line for number, line in enumerate(table)]
         else:
             raise HostError("does not compile for the host")
-        self.has = {*range(len(table))} - {i for i, line in enumerate(table) if not line}
-        self.has_variables = all(len(kernels) + i in self.has for i in range(len(variables)))
         linked = folder / "k.so"
         link = "g++", "-shared", str(folder / "k.o"), "-o", str(linked), "-lm"
         subprocess.run(link, check=True, capture_output=True)
@@ -145,12 +123,11 @@ class HostProgram:
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel's grid, block, and arguments: arrays for pointers, bytes for values; initial bytes of variables."""
+    """A kernel's grid, block, and arguments: arrays for pointers, bytes for values."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     arguments: list[np.ndarray | bytes]
-    variables: dict[int, np.ndarray]
     shared: int
 
 
@@ -170,18 +147,9 @@ class Memory:
         return data[GUARD : GUARD + nbytes]
 
 
-def run(
-    program: HostProgram, index: int, launch: Launch, schedule: int
-) -> tuple[list[np.ndarray], dict[int, np.ndarray], int]:
-    """Return what a kernel leaves in its buffers and in the variables, and the flags of `host::flags`.
-
-    Raises
-    ------
-    HostError
-        When it reads or writes where it may not, or does not end.
-    """
+def run(program: HostProgram, index: int, launch: Launch) -> list[np.ndarray]:
+    """Return what a kernel leaves in its buffers; a `HostError` if it goes where it may not, or does not end."""
     memory = Memory()
-    flags = memory.part(mmap.PAGESIZE)
     buffers = []
     pointers = (ctypes.c_void_p * (len(launch.arguments) + 1))()
     kept: list[object] = []
@@ -195,7 +163,6 @@ def run(
             value = ctypes.c_void_p(data.ctypes.data)  # type: ignore[assignment]
         kept.append(value)
         pointers[i] = ctypes.addressof(value)
-    after = {i: memory.part(-(-data.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE) for i, data in launch.variables.items()}
     grid, block = (ctypes.c_uint * 3)(*launch.grid), (ctypes.c_uint * 3)(*launch.block)
     child = os.fork()
     if child == 0:
@@ -207,19 +174,9 @@ def run(
             quiet = os.open(os.devnull, os.O_WRONLY)
             os.dup2(quiet, 1)
             os.dup2(quiet, 2)
-            for i, data in launch.variables.items():
-                ctypes.memmove(address_of(program, i), data.ctypes.data, data.nbytes)
-            watch = program.library["host_watch"]
-            watch.argtypes = ctypes.c_void_p, ctypes.c_size_t
-            for data in buffers:
-                watch(data.ctypes.data, data.nbytes)
-            for i, data in launch.variables.items():
-                watch(address_of(program, i), data.nbytes)
             function = program.library[f"run_{index}"]
-            function.argtypes = *[ctypes.c_void_p] * 2, ctypes.c_int, ctypes.c_size_t, ctypes.c_void_p
-            flags[0] = function(grid, block, schedule, launch.shared, pointers)
-            for i, data in launch.variables.items():
-                ctypes.memmove(after[i].ctypes.data, address_of(program, i), data.nbytes)
+            function.argtypes = *[ctypes.c_void_p] * 2, ctypes.c_size_t, ctypes.c_void_p
+            function(grid, block, launch.shared, pointers)
             os._exit(0)
         except BaseException:
             os._exit(77)
@@ -230,12 +187,4 @@ def run(
                          signal.SIGILL: "undefined behaviour", signal.SIGALRM: ENDLESS}.get(number, f"signal {number}"))  # fmt: skip
     if os.WEXITSTATUS(status):
         raise HostError(f"exits with {os.WEXITSTATUS(status)}")
-    variables = {i: after[i][: launch.variables[i].nbytes].copy() for i in after}
-    return [data.copy() for data in buffers], variables, int(flags[0])
-
-
-def address_of(program: HostProgram, variable: int) -> int:
-    """Return where a variable of a program is."""
-    function = program.library[f"variable_{variable}"]
-    function.restype = ctypes.c_void_p
-    return function()
+    return [data.copy() for data in buffers]

@@ -24,7 +24,6 @@ from .host import HostError, HostProgram, Launch, run
 
 SCALARS = {"char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "long": "i8",
            "ulong": "u8", "half": "f2", "float": "f4", "double": "f8"}  # fmt: skip
-BACKWARDS = 1
 MOST_BARRIERS = 8
 INCLUDE = re.compile(r"^\s*#include .*$", re.MULTILINE)
 ASSIGNS = re.compile(r"(?:^|[ {;&(,*])r(?: =|[.,)[])")  # to r itself, or passes it to what does
@@ -34,31 +33,15 @@ C_TYPES = {"i1": "signed char", "u1": "unsigned char", "i2": "short", "u2": "uns
 
 @dataclasses.dataclass
 class Case:
-    """A launch of a kernel.
-
-    Attributes
-    ----------
-    source
-        HIP C++.
-    grid, block
-        As for `Queue.launch`.
-    args
-        Arrays are copied in and out.
-    kernel
-        Its name, or an instance.
-    shared
-        Bytes of dynamic shared memory.
-    rtol, atol
-        How far floats may be from those of the host. By default, as far as contraction and another order of sums move them.
-    """
+    """A launch of a kernel in HIP C++, with a grid and block as for `Queue.launch`; arrays are copied in and out."""
 
     source: str
     grid: Any
     block: Any
     args: Sequence[Any]
-    kernel: str = "k"
-    shared: int = 0
-    rtol: float = 1e-5
+    kernel: str = "k"  # its name, or an instance
+    shared: int = 0  # bytes of dynamic shared memory
+    rtol: float = 1e-5  # by default as far as contraction and another order of sums move floats
     atol: float = 1e-6
 
 
@@ -92,8 +75,7 @@ def left_on_host(program: HostProgram, index: int, case: Case, info: KernelInfo)
         arg.ravel() if isinstance(arg, np.ndarray) and arg.ndim else bytes_of(arg, parameter.type_name)
         for arg, parameter in zip(case.args, info.parameters, strict=False)
     ]
-    left, _, _ = run(program, index, Launch(three(case.grid), three(case.block), given, {}, case.shared), BACKWARDS)
-    return left
+    return run(program, index, Launch(three(case.grid), three(case.block), given, case.shared))
 
 
 def joined(cases: Mapping[str, Case]) -> tuple[str, tuple[str, ...]]:
@@ -160,35 +142,19 @@ def kernel_differences(
 class Calls:
     """Calls of device functions, each on the same arrays.
 
-    Attributes
-    ----------
-    rows
-        The call, and a function of the arrays, which may return how far each result may be, too. A call is an
-        expression of the names in `given`, or statements that assign to ``r``.
-    result
-        The type of the results.
-    given
-        Arrays, one element for each thread.
-    head
-        C++ before the kernel.
-    begin
-        Statements before all rows.
-    block
-        Threads of a block; by default at most 64.
-    rtol, atol
-        As for `numpy.isclose`; integers must be the same.
-    units
-        Instead of these, by call: how many units in the last place a result may be from the exact one's nearest float.
+    A call is an expression of the names in `given`, or statements that assign to ``r``. Its function of the arrays may
+    return how far each result may be, too.
     """
 
     rows: Mapping[str, Callable[..., Any]]
-    result: str
-    given: Mapping[str, np.ndarray]
-    head: str = ""
-    begin: str = ""
-    block: Any = 0
-    rtol: float = 0
+    result: str  # the type of the results
+    given: Mapping[str, np.ndarray]  # one element for each thread
+    head: str = ""  # C++ before the kernel
+    begin: str = ""  # statements before all rows
+    block: Any = 0  # threads of a block; by default at most 64
+    rtol: float = 0  # as for `numpy.isclose`; integers must be the same
     atol: float = 0
+    # Instead of these, by call: how many units in the last place a result may be from the exact one's nearest float.
     units: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def parts(self) -> list[Calls]:

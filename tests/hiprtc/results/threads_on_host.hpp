@@ -1,4 +1,4 @@
-// The threads of a block as fibers, for `hip_on_host.hpp`, and a look at which of them race with each other.
+// The threads of a block as fibers, for `hip_on_host.hpp`.
 #pragma once
 
 extern "C" char __start_hip_shared[] __attribute__((weak)), __stop_hip_shared[] __attribute__((weak));
@@ -20,7 +20,7 @@ struct Fiber {
     const void* given;
     size_t bytes;
     Exchange* got;
-    unsigned polls, exchanges;
+    unsigned polls;
 };
 
 const size_t page = 4096, most_dynamic = 64 << 10;
@@ -31,10 +31,7 @@ inline std::deque<Exchange> exchanges;  // of the block
 inline Fiber* now;
 inline ucontext_t scheduler;
 inline std::function<void()> body;
-// 1: a barrier that threads had left before; 2: barriers at different places; 4: a warp's functions; 8: atomic functions;
-// 16, 32, 64: a race within a warp, a block, between blocks.
-inline unsigned flags;
-inline uint64_t seed;
+inline unsigned barriers;
 
 inline void sleep_as(State state, const void* place) {
     now->state = state;
@@ -45,8 +42,6 @@ inline void sleep_as(State state, const void* place) {
 __attribute__((noinline)) inline void barrier_at(const void* place) { sleep_as(at_barrier, place); }
 // What each lane that is at this place gives.
 inline const Exchange& exchange(const void* place, const void* value, size_t bytes) {
-    flags |= 4;
-    now->exchanges++;
     now->given = value;
     now->bytes = bytes;
     sleep_as(at_exchange, place);
@@ -54,85 +49,8 @@ inline const Exchange& exchange(const void* place, const void* value, size_t byt
 }
 // A thread that waits for another one in a loop over an atomic function must let it run.
 inline void poll() {
-    flags |= 8;
     if (++now->polls % 256 == 0)
         sleep_as(ready, nullptr);
-}
-
-// -- races, seen through what clang calls for ThreadSanitizer at each load and store
-
-struct Access {
-    unsigned block, thread, barriers, exchanges;
-};
-struct Cell {
-    bool is_written = false, is_read = false;
-    char before;
-    Access writer, readers[2];
-};
-struct Pending {
-    char* address;
-    char before;
-    unsigned flag;
-};
-inline bool watching;
-inline int quiet;
-inline unsigned barriers, block_number;
-inline std::unordered_map<char*, Cell> cells;
-inline std::vector<std::pair<char*, char*>> watched;
-inline std::vector<Pending> pending;
-
-struct Quiet {
-    __attribute__((always_inline)) Quiet() { quiet++; }
-    __attribute__((always_inline)) ~Quiet() { quiet--; }
-};
-// The kind of the race between two accesses of which one writes; 0 when they are ordered.
-inline unsigned race(const Access& a, const Access& b) {
-    if (a.block != b.block)
-        return 64;
-    if (a.thread == b.thread || a.barriers != b.barriers)
-        return 0;
-    if (a.thread / 32 != b.thread / 32)
-        return 32;
-    return a.exchanges == b.exchanges ? 16 : 0;
-}
-__attribute__((no_sanitize("thread"))) inline void settle() {
-    for (const Pending& each : pending)
-        if (*each.address != each.before)
-            flags |= each.flag;
-    pending.clear();
-}
-// A store of what is there already is no race, so what a store changed is looked at before the next access.
-__attribute__((no_sanitize("thread"))) inline void touch(void* address, size_t bytes, bool writes) {
-    if (!watching || quiet || !now)
-        return;
-    Quiet guard;
-    settle();
-    char* first = (char*)address;
-    bool found = false;
-    for (auto& range : watched)
-        found |= first >= range.first && first < range.second;
-    if (!found)
-        return;
-    Access me{block_number, unsigned(now - fibers.data()), barriers, now->exchanges};
-    for (char* at = first; at < first + bytes; at++) {
-        Cell& cell = cells[at];
-        if (cell.is_written && race(cell.writer, me) && (writes || *at != cell.before))
-            pending.push_back({at, writes ? *at : char(~*at), race(cell.writer, me)});
-        if (writes) {
-            if (cell.is_read)
-                for (const Access& reader : cell.readers)
-                    if (race(reader, me))
-                        pending.push_back({at, *at, race(reader, me)});
-            if (!cell.is_written || cell.writer.block != me.block || cell.writer.thread != me.thread)
-                cell.before = *at;  // what was there before this thread's first store
-            cell.writer = me;
-            cell.is_written = true;
-        } else {
-            cell.readers[1] = cell.is_read && race(cell.readers[0], me) ? cell.readers[0] : me;
-            cell.readers[0] = me;
-            cell.is_read = true;
-        }
-    }
 }
 
 inline unsigned lane_of(size_t thread) { return thread % 32; }
@@ -164,25 +82,10 @@ inline void enter() {
     swapcontext(&now->context, &scheduler);
 }
 
-inline unsigned random_below(unsigned n) {
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (seed >> 33) % n;
-}
-// An order of n things: as they are, backwards, or any.
-inline std::vector<unsigned> order(unsigned n, int schedule) {
-    std::vector<unsigned> result(n);
-    for (unsigned i = 0; i < n; i++)
-        result[i] = schedule == 1 ? n - 1 - i : i;
-    if (schedule == 2)
-        for (unsigned i = n; i > 1; i--)
-            std::swap(result[i - 1], result[random_below(i)]);
-    return result;
-}
-
-inline void run_block(char* stacks, size_t stack_bytes, int schedule) {
-    const int garbage[] = {0, 0x3f, 0x11};
-    memset(__start_hip_shared, garbage[schedule], __stop_hip_shared - __start_hip_shared);
-    memset(dynamic_shared, garbage[schedule], dynamic_bytes);
+inline void run_block(char* stacks, size_t stack_bytes) {
+    const int garbage = 0x3f;
+    memset(__start_hip_shared, garbage, __stop_hip_shared - __start_hip_shared);
+    memset(dynamic_shared, garbage, dynamic_bytes);
     size_t count = fibers.size();
     exchanges.clear();
     for (unsigned t = 0; t < count; t++) {
@@ -194,9 +97,9 @@ inline void run_block(char* stacks, size_t stack_bytes, int schedule) {
         fiber.index = {t % blockDim.x, t / blockDim.x % blockDim.y, t / blockDim.x / blockDim.y};
         fiber.state = ready;
     }
-    for (auto turns = order(count, schedule);;) {
+    for (;;) {
         bool any = false;
-        for (unsigned t : turns)
+        for (unsigned t = count; t-- > 0;)
             if (fibers[t].state == ready) {
                 now = &fibers[t];
                 swapcontext(&scheduler, &now->context);
@@ -207,25 +110,19 @@ inline void run_block(char* stacks, size_t stack_bytes, int schedule) {
             any |= meet(first);
         if (any)
             continue;
-        const void* place = nullptr;
-        bool gone = false;
-        for (Fiber& fiber : fibers)
-            gone |= fiber.state == done;
         for (Fiber& fiber : fibers)
             if (fiber.state == at_barrier) {
-                flags |= gone | (place && place != fiber.place ? 2 : 0);
-                place = fiber.place;
                 fiber.state = ready;
+                any = true;
             }
         barriers++;
-        if (!place)
+        if (!any)
             return;
     }
 }
 
-// Runs a kernel; schedule 0 forwards, 1 backwards, 2 at random.
-inline void launch(const unsigned* grid, const unsigned* block, int schedule, size_t shared_bytes,
-                   std::function<void()> thread) {
+// Runs a kernel, of the last block and thread first.
+inline void launch(const unsigned* grid, const unsigned* block, size_t shared_bytes, std::function<void()> thread) {
     const size_t stack_bytes = 256 << 10;
     gridDim = {grid[0], grid[1], grid[2]};
     blockDim = {block[0], block[1], block[2]};
@@ -233,16 +130,11 @@ inline void launch(const unsigned* grid, const unsigned* block, int schedule, si
     dynamic_bytes = shared_bytes;
     body = thread;
     fibers = std::vector<Fiber>(blockDim.x * blockDim.y * blockDim.z);
-    watching = schedule == 0;
-    watched.push_back({__start_hip_shared, __stop_hip_shared});
-    watched.push_back({dynamic_shared, dynamic_shared + most_dynamic});
     char* stacks = (char*)malloc(stack_bytes * fibers.size());
-    for (unsigned b : order(gridDim.x * gridDim.y * gridDim.z, schedule)) {
+    for (unsigned b = gridDim.x * gridDim.y * gridDim.z; b-- > 0;) {
         blockIdx = {b % gridDim.x, b / gridDim.x % gridDim.y, b / gridDim.x / gridDim.y};
-        block_number = b;
-        run_block(stacks, stack_bytes, schedule);
+        run_block(stacks, stack_bytes);
     }
-    settle();
     free(stacks);
 }
 
@@ -251,11 +143,8 @@ void call(void (*kernel)(P...), void** arguments, std::index_sequence<I...>) {
     kernel(*(std::remove_cv_t<std::remove_reference_t<P>>*)arguments[I]...);
 }
 template <class... P>
-unsigned run(void (*kernel)(P...), const unsigned* grid, const unsigned* block, int schedule,
-         size_t shared_bytes, void** arguments) {
-    launch(grid, block, schedule, shared_bytes,
-           [=] { call(kernel, arguments, std::index_sequence_for<P...>()); });
-    return flags;
+void run(void (*kernel)(P...), const unsigned* grid, const unsigned* block, size_t shared_bytes, void** arguments) {
+    launch(grid, block, shared_bytes, [=] { call(kernel, arguments, std::index_sequence_for<P...>()); });
 }
 
 inline unsigned lane() {
