@@ -147,10 +147,7 @@ def watch(backend):
 def observe(device):
     """Observe the driver of `device` until the block ends. Not nested; the log can be read afterwards.
 
-    Raises
-    ------
-    AssertionError
-        At the end, if a call violated the driver's specification although the driver allowed it.
+    At the end it asserts that no call violated the driver's specification, whether or not the driver allowed it.
     """
     driver = observer_of(device.info.backend)
     driver.start()

@@ -34,13 +34,7 @@ def compiled():
 
 
 class TraceProcessor:
-    """A trace in Perfetto's hands.
-
-    Parameters
-    ----------
-    trace : bytes
-        The file. What Perfetto refuses is a ValueError.
-    """
+    """The bytes of a trace in Perfetto's hands. What Perfetto refuses is a ValueError."""
 
     def __init__(self, trace):
         self.protos = protos.ProtoFactory(platform.PlatformDelegate())

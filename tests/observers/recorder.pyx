@@ -459,12 +459,8 @@ cdef class LevelZero(Recorder):
     def watch(self, emulate=False, refused=False):
         """Follow objects and find violations from here on, without recording calls. Call it before they are made.
 
-        Parameters
-        ----------
-        emulate : bool
-            Answer for hardware that executes nothing.
-        refused : bool
-            Report each call that the driver, or a layer before it, refuses.
+        `emulate` answers for hardware that executes nothing. `refused` reports each call that the driver, or a layer
+        before it, refuses.
         """
         cdef uintptr_t properties_of
         if self.watches == 0:

@@ -202,17 +202,10 @@ cdef void destroy_recording(void* made) noexcept nogil:
 
 
 def install(address: int, spares: bool, branches: bool = False) -> None:
-    """Add them to a driver's table. Steps that are made from now on collect launches, and graphs are recorded.
+    """Add them to OpenCL's table of operations. Steps made from now on collect launches, and graphs are recorded.
 
-    Parameters
-    ----------
-    address : int
-        Of OpenCL's table of operations.
-    spares : bool
-        Whether recordings may be changed while they run, as in CUDA and as clones can. If not, each replay makes a
-        marker, to find a change while it may run.
-    branches : bool
-        Whether recordings branch, as in CUDA. A whole graph is one of them then.
+    If `spares`, recordings may be changed while they run, as in CUDA and as clones can. If not, each replay makes a
+    marker, to find a change while it may run. If `branches`, recordings branch, as in CUDA; a whole graph is one then.
     """
     global table, clone, asks_whether_done
     table = <Driver*> <uintptr_t> address

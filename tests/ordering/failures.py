@@ -146,15 +146,7 @@ class FailingBench:
         return self
 
     def __exit__(self, kind, error, traceback):
-        """Close the devices.
-
-        Raises
-        ------
-        LeakError
-            When something is left.
-        AssertionError
-            When the driver was used in a way that it forbids.
-        """
+        """Close the devices. A LeakError if something is left, an AssertionError if the driver was used wrongly."""
         events = []
         try:
             self.driver.forgive()
@@ -218,14 +210,8 @@ class FailingBench:
     def run(self, seed):
         """Run the program of this seed while calls fail, and then one while none does.
 
-        Returns the number of bytes that were compared.
-
-        Raises
-        ------
-        WrongError
-            When a result is not the model's.
-        Exception
-            Whatever was raised that is none of forebay's errors, and what the program that comes after raised.
+        Returns the number of bytes that were compared. A WrongError if a result is not the model's; other errors of the
+        first program than forebay's are raised, and all of the second one's.
         """
         draw = random.Random(seed)
         kind = draw.choices(range(3), [7, 1 if EXECUTES else 0, 2])[0]

@@ -230,15 +230,7 @@ class Bench:
             device.close()
 
     def run(self, seed):
-        """Run the program of this seed. Returns the number of bytes that were compared.
-
-        Raises
-        ------
-        WrongError
-            When a result is not the model's.
-        Exception
-            Whatever an operation raised that must not raise.
-        """
+        """Run the program of this seed. Returns how many bytes were compared; a WrongError if one is wrong."""
         draw = random.Random(seed)
         (kind,) = draw.choices(range(3), [7, 1 if EXECUTES else 0, 2])  # what debugs must see what was executed
         count = 2 if draw.random() < 0.15 else 1

@@ -9,18 +9,10 @@ HOST, QUEUES = "host", "queues"
 
 
 class Trace:
-    """A file of `forebay.trace`, found to be right.
+    """A file of `forebay.trace`, found to be right: what it says `about` itself, and its tracks, arrows and counters.
 
-    Attributes
-    ----------
-    about : dict
-        What the file says of itself.
-    slices : dict
-        The slices of each track, by the names of its process and itself, in the order of time.
-    waits, host_waits : list of (slice, slice)
-        The arrows.
-    counters : dict
-        (time, commands) of each counter, by its name.
+    `slices` are in the order of time, by the names of a process and a track. An arrow is a pair of them; a counter is
+    pairs of a time and a number of commands.
     """
 
     def __init__(self, path):
@@ -51,7 +43,6 @@ class Trace:
             check_nesting(track)
         self.arrows = self.read_arrows(events, by_place)
         self.waits = self.arrows.get("wait", [])
-        self.host_waits = self.arrows.get("host wait", [])
         self.counters = defaultdict(list)
         for event in events:
             if event["ph"] == "C":

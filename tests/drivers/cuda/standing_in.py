@@ -37,13 +37,7 @@ def inside():
 
 
 def compiled(info, source, options):
-    """In the place of NVIDIA's OpenCL compiler: the signatures of a source's kernels, with empty bodies.
-
-    Raises
-    ------
-    BuildError
-        For kernels whose parameters it cannot read.
-    """
+    """In the place of NVIDIA's OpenCL compiler: the signatures of a source's kernels, with empty bodies."""
     try:
         kernels = read_kernels(source)
     except BuildError as error:
