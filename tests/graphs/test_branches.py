@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.drivers.levelzero import validation
 from tests.helpers.observer import EXECUTES
-from tests.helpers.threads import together
+from tests.helpers.threads import beside, together
 
 from .conftest import SIZE, steps
 
@@ -189,12 +189,10 @@ def test_many_queues_that_are_idle_take_no_room(device, make_queue, kernels, x, 
             queue.launch(kernels["advance"], 4, 16, x, 2)
         blocker.go.set()
 
-    submitting = threading.Thread(target=submit)
-    submitting.start()
-    submitting.join(60)
-    seen = blocker.go.is_set()
-    blocker.go.set()
-    submitting.join()
+    with beside(submit) as (submitting,):
+        submitting.join(60)
+        seen = blocker.go.is_set()
+        blocker.go.set()
     queue.finish()
     assert seen
     assert (x.get() == steps(1, 1, *[2] * 100)).all()

@@ -9,6 +9,7 @@ import pytest
 import forebay as fb
 from tests.helpers.device_data import device_data
 from tests.helpers.observer import observe
+from tests.helpers.threads import beside, in_thread
 
 from .conftest import SIZE, steps
 
@@ -205,9 +206,7 @@ def test_an_exception_gives_the_capture_up(queue, step, x, works):
 def test_another_thread_may_add_to_it(queue, step, x, value_of):
     with queue.capture() as graph:
         step(queue, x, 1)
-        thread = threading.Thread(target=step, args=(queue, x, 2))
-        thread.start()
-        thread.join()
+        in_thread(step, queue, x, 2)
         step(queue, x, 3)
     graph.launch(queue)
     assert device_data(value_of(x)) == steps(1, 2, 3)
@@ -225,16 +224,13 @@ def test_a_capture_that_begins_and_ends_while_others_launch(device, queue, step,
             launched.append(1)
 
     step(queue, x, 1)
-    thread = threading.Thread(target=submit)
-    before = queue.stats.launches
-    thread.start()
-    captured = 0
-    for _ in range(200):
-        with queue.capture("relaxed") as graph:
-            step(queue, x, 2)
-        captured += len(graph) - 1
-    done.set()
-    thread.join()
+    before, captured = queue.stats.launches, 0
+    with beside(submit):
+        for _ in range(200):
+            with queue.capture("relaxed") as graph:
+                step(queue, x, 2)
+            captured += len(graph) - 1
+        done.set()
     assert queue.stats.launches - before + captured == len(launched)
     device.finish()
 

@@ -3,6 +3,7 @@
 On OpenCL there are none, or the observer's, so that the results tell whether the right launches were changed.
 """
 
+import contextlib
 import gc
 import threading
 import time
@@ -19,7 +20,7 @@ from forebay.queues.selection import select
 from tests.helpers.device_data import device_data
 from tests.helpers.observer import observe
 from tests.helpers.recordings import recordings_installed
-from tests.helpers.threads import switching
+from tests.helpers.threads import beside, switching
 
 from .conftest import SIZE, made, steps
 
@@ -153,14 +154,11 @@ def changes_by_a_thread(change):
         while not ended.is_set():
             change()
 
-    thread = threading.Thread(target=work)
-    with switching(1e-6):
-        thread.start()
+    with switching(1e-6), beside(work):
         try:
             yield
         finally:
             ended.set()
-            thread.join()
 
 
 @pytest.mark.threads
@@ -266,18 +264,14 @@ def test_a_change_amid_a_launch_of_another_thread(calls, device, make_queue, cha
     executable.launch(other)  # so that the next one looks for what to wait for, and gives back the GIL
     other.finish()
     calls.driver.pause(calls.driver.LAUNCH)
-    first = threading.Thread(target=executable.launch, args=(one,))
-    first.start()
-    calls.driver.wait_until_paused()
-    seen = len(calls)
-    executable.set_kernel(nodes[-1], kernels["advance"], 4, 16, x, 9)
-    second = threading.Thread(target=executable.launch, args=(other,))
-    second.start()
-    while "clSetKernelArg" not in [call.name for call in calls.since(seen)]:
-        time.sleep(0.001)
-    calls.driver.go_on()
-    first.join()
-    second.join()
+    with beside(lambda: executable.launch(one)):
+        calls.driver.wait_until_paused()
+        seen = len(calls)
+        executable.set_kernel(nodes[-1], kernels["advance"], 4, 16, x, 9)
+        with beside(lambda: executable.launch(other)):
+            while "clSetKernelArg" not in [call.name for call in calls.since(seen)]:
+                time.sleep(0.001)
+            calls.driver.go_on()
     device.finish()
     assert value_of(x) == steps(*[5, 1, 2, 3, 4] * 2, 5, 1, 2, 3, 9)
 
@@ -290,12 +284,10 @@ def test_a_change_while_another_thread_changes(calls, queue, changeable, kernels
     executable, nodes, expected = changeable
     executable.set_kernel(nodes[0], kernels["advance"], 4, 16, x, 7)
     calls.driver.pause("clSetKernelArg")
-    other = threading.Thread(target=executable.launch, args=(queue,))
-    other.start()
-    calls.driver.wait_until_paused()
-    executable.set_kernel(nodes[4], kernels["advance"], 4, 16, x, 9)
-    calls.driver.go_on()
-    other.join()
+    with beside(lambda: executable.launch(queue)):
+        calls.driver.wait_until_paused()
+        executable.set_kernel(nodes[4], kernels["advance"], 4, 16, x, 9)
+        calls.driver.go_on()
     executable.launch(queue)
     queue.finish()
     assert value_of(x) in [steps(*expected, 7, 1, 2, 3, last, 7, 1, 2, 3, 9) for last in (4, 9)]
@@ -306,24 +298,14 @@ def test_an_executable_is_closed_while_a_launch_changes_it(calls, queue, changea
     """The launch goes on, or says that it is closed."""
     if not recordings:
         pytest.skip("no thread can come between where the arguments of launches are set")
-    (executable, nodes, _), said = changeable, []
+    executable, nodes, _ = changeable
     executable.set_kernel(nodes[0], kernels["advance"], 4, 16, x, 7)
-
-    def launch():
-        try:
-            executable.launch(queue)
-        except BaseException as error:
-            said.append(type(error))
-
     calls.driver.pause("clSetKernelArg")
-    other = threading.Thread(target=launch)
-    other.start()
-    calls.driver.wait_until_paused()
-    executable.close()
-    calls.driver.go_on()
-    other.join()
+    with contextlib.suppress(fb.ClosedError), beside(lambda: executable.launch(queue)):
+        calls.driver.wait_until_paused()
+        executable.close()
+        calls.driver.go_on()
     queue.finish()
-    assert said in ([], [fb.ClosedError])
     with pytest.raises(fb.ClosedError):
         executable.launch(queue)
 

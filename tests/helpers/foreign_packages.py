@@ -1,12 +1,13 @@
 """Memory of another package of CUDA, which goes by the thread's current context, as PyTorch and CuPy do."""
 
 import ctypes
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
 import forebay as fb
 from forebay.queues.cuda import driver
+from tests.helpers.threads import together
 
 
 def current_context():
@@ -35,12 +36,6 @@ class Tensor(Array):
             raise BufferError("it is elsewhere")
 
 
-def in_both_threads(work):
-    with ThreadPoolExecutor(2) as pool:
-        for done in [pool.submit(work, number) for number in range(2)]:
-            done.result()
-
-
 def take_over(pair):
     """Each of two GPUs takes memory over, in a thread where the other's context is current, before and after."""
 
@@ -57,4 +52,4 @@ def take_over(pair):
                 assert foreign.seen == {device.driver.handle.handle}
                 assert current_context() == others.handle
 
-    in_both_threads(work)
+    together(*[partial(work, number) for number in range(2)])

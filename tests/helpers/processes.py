@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from forebay.queues.kernels import build
 from tests.helpers import forks
 from tools import null_levelzero
@@ -58,26 +60,30 @@ def python(*arguments, cwd=ROOT, timeout=None, fresh=False, **options):
     """Run Python with these arguments and `options` as `command` takes them.
 
     In a fork of a process that has imported forebay and opened no driver. A `fresh` process is for tests of imports and
-    of how Python ends; it is also taken where `options` have variables that libraries read when they are loaded.
+    of how Python ends; it is also taken where `options` have variables that libraries read when they are loaded. The
+    test fails if it takes longer than `timeout`.
     """
     line, env = command(*arguments, **options)
-    if not fresh and server().suits(env):
-        return server().run([*map(str, arguments)], env, cwd, timeout)
-    return subprocess.run(
-        line,
-        cwd=cwd,
-        env=env,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=timeout,
-    )
+    kept = {"cwd": cwd, "env": env, "timeout": timeout}
+    try:
+        if not fresh and server().suits(env):
+            return server().run([*map(str, arguments)], **kept)
+        return subprocess.run(line, **kept, capture_output=True, text=True, encoding="utf-8")
+    except subprocess.TimeoutExpired as error:
+        pytest.fail(f"it hangs: {error.stdout!r} {error.stderr!r}")
 
 
-def output_of(*arguments, **environment):
+def output_of(*arguments, **options):
     """Like `python`, but return the output, and fail if the process fails."""
-    done = python(*arguments, **environment)
-    assert done.returncode == 0, done.stderr
+    done = python(*arguments, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def quiet_output_of(code, **options):
+    """Like `output_of` a program, which says nothing on stderr."""
+    done = python("-W", "ignore", "-c", code, **options)
+    assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 

@@ -4,7 +4,9 @@ import faulthandler
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
@@ -28,14 +30,22 @@ def hurried():
         yield
 
 
-def together(*functions):
-    """Run all at once and return when all have; what one raises is raised. Stacks are printed if they do not end."""
-    barrier = threading.Barrier(len(functions))
+def in_thread(function, *arguments):
+    """What it returns in a thread of its own; what it raises is raised."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+@contextmanager
+def beside(*functions):
+    """Threads that run these meanwhile. They have ended when the block has, and what one raises is raised then.
+
+    Stacks are printed if they do not end.
+    """
     errors = []
 
     def run(function):
         try:
-            barrier.wait()
             function()
         except BaseException as error:
             errors.append(error)
@@ -43,6 +53,7 @@ def together(*functions):
     threads = [threading.Thread(target=run, args=(function,), daemon=True) for function in functions]
     for thread in threads:
         thread.start()
+    yield threads
     end = time.monotonic() + LIMIT
     for thread in threads:
         thread.join(max(end - time.monotonic(), 0))
@@ -51,3 +62,16 @@ def together(*functions):
         pytest.fail(f"not done after {LIMIT} s")
     if errors:
         raise errors[0]
+
+
+def together(*functions):
+    """What they return, which begin at once: see `beside`."""
+    barrier, results = threading.Barrier(len(functions)), [None] * len(functions)
+
+    def run(number, function):
+        barrier.wait()
+        results[number] = function()
+
+    with beside(*[partial(run, *each) for each in enumerate(functions)]):
+        pass
+    return results

@@ -8,7 +8,6 @@ starve the other queues, and no number of commands blocks there, so a gate holds
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import threading
 from unittest import mock
@@ -19,8 +18,8 @@ import pytest
 import forebay as fb
 from tests.helpers.device_data import device_data
 from tests.helpers.observer import observe
-from tests.helpers.processes import python
-from tests.helpers.threads import together
+from tests.helpers.processes import quiet_output_of
+from tests.helpers.threads import beside, together
 
 SOURCE = """
 kernel void spin(global volatile int *go, int limit) { for (int i = 0; i < limit && go[0] == 0; i++) { } go[1] = 1; }
@@ -88,14 +87,12 @@ def test_a_thread_on_a_full_queue_holds_no_other_up(device, program):
     full, free = device.queue(blocking=False), device.queue(blocking=False)
     counter, other = Counter(device, program), Counter(device, program)
     gate = make_busy(device, full, program)
-    filling = threading.Thread(target=counter.launch, args=(full,))
-    filling.start()
-    other.launch(free, 100)
-    free.finish()
-    found = other.memory.get(queue=free)[0]
-    if gate is not None:
-        gate.open()
-    filling.join()
+    with beside(lambda: counter.launch(full)):
+        other.launch(free, 100)
+        free.finish()
+        found = other.memory.get(queue=free)[0]
+        if gate is not None:
+            gate.open()
     full.finish()
     assert device_data(found) == other.expected
     counter.check()
@@ -172,11 +169,7 @@ device.finish()
 def test_a_host_function_submits_to_what_is_full_behind_it(filled, fills, submits):
     """The driver's call would block for as long as the function runs, with a lock that the function waits for."""
     code = BEHIND.format(filled=filled, fills=fills, submits=submits)
-    try:
-        done = python("-c", code, FOREBAY_DEVICE="level_zero", timeout=60)
-    except subprocess.TimeoutExpired as error:
-        pytest.fail(f"it hangs: {error.stdout!r} {error.stderr!r}")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
+    assert quiet_output_of(code, FOREBAY_DEVICE="level_zero", timeout=60) == "1\n"
 
 
 @pytest.fixture
@@ -233,16 +226,12 @@ def test_counters_are_read_while_a_call_blocks(device):
         name = calls.name_of("FILL")
         before = queue.stats
         calls.driver.pause(name)
-        submitting = threading.Thread(target=queue.fill, args=(buffer, 1))
-        submitting.start()
-        calls.driver.wait_until_paused()
-        looking = threading.Thread(target=lambda: found.extend((device.stats, queue.stats)))
-        looking.start()
-        looking.join(20)
-        blocked = looking.is_alive()
-        calls.driver.go_on()
-        submitting.join()
-        looking.join()
+        with beside(lambda: queue.fill(buffer, 1)):
+            calls.driver.wait_until_paused()
+            with beside(lambda: found.extend((device.stats, queue.stats))) as (looking,):
+                looking.join(20)
+                blocked = looking.is_alive()
+                calls.driver.go_on()
     assert not blocked
     assert found[1] == before
     device.finish()
@@ -257,13 +246,11 @@ def test_a_host_function_of_another_device_does_not_stop_the_thread_that_is_to_o
     other = device.queue(blocking=False)
     other.host(go_on.wait)
     gate = queue.gate()
-    submitting = threading.Thread(target=lambda: (counter.launch(queue, 100), gate.open()), daemon=True)
-    submitting.start()
-    submitting.join(30)
-    stopped = submitting.is_alive()
-    gate.open()
-    go_on.set()
-    submitting.join()
+    with beside(lambda: (counter.launch(queue, 100), gate.open())) as (submitting,):
+        submitting.join(30)
+        stopped = submitting.is_alive()
+        gate.open()
+        go_on.set()
     other.finish()
     assert not stopped
     counter.check(queue=queue)

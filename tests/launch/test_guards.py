@@ -9,7 +9,7 @@ import pytest
 import forebay as fb
 from tests.helpers.observer import observe
 from tests.helpers.refusals import refused
-from tests.helpers.threads import together
+from tests.helpers.threads import beside, together
 from tests.inside import device_that_calls_before_it_waits_for_openings
 
 pytestmark = pytest.mark.executes  # null hardware does not fill the guards
@@ -113,15 +113,13 @@ def test_a_launch_is_checked_while_a_gate_that_was_opened_still_counts(device):
         held, free = debugging.queue(blocking=False), debugging.queue(blocking=False)
         gate = held.gate()
         calls.driver.pause("clSetUserEventStatus")
-        opener = threading.Thread(target=gate.open)
-        opener.start()
-        try:
-            calls.driver.wait_until_paused()
-            with pytest.raises(fb.OutOfBoundsError):
-                free.launch(kernels["put"], 1, 1, buffer, 10, 1)
-        finally:
-            calls.driver.go_on()
-            opener.join()
+        with beside(gate.open):
+            try:
+                calls.driver.wait_until_paused()
+                with pytest.raises(fb.OutOfBoundsError):
+                    free.launch(kernels["put"], 1, 1, buffer, 10, 1)
+            finally:
+                calls.driver.go_on()
 
 
 def test_a_launch_is_not_waited_for_while_a_host_function_or_a_gate_holds_the_device(debugging, kernels):

@@ -1,13 +1,12 @@
 """NumPy arrays given to a launch: copied in on its queue, and out again when they are writable."""
 
-import threading
-
 import numpy as np
 import pytest
 
 import forebay as fb
 from tests.drivers.levelzero import validation
 from tests.helpers.device_data import device_data
+from tests.helpers.threads import together
 
 SOURCE = """
 kernel void axpy(float a, global const float *x, global float *y) {
@@ -71,11 +70,7 @@ def test_copies_are_on_the_queue_of_the_launch(device, queue, kernels):
     """Another queue's gate does not hold them up."""
     y = np.zeros(64, "f4")
     with device.queue() as other, other.gate():
-        thread = threading.Thread(
-            target=queue.launch, args=(kernels["axpy"], 64, 1, 1.0, np.ones(64, "f4"), y), daemon=True
-        )
-        thread.start()
-        thread.join(60)
+        together(lambda: queue.launch(kernels["axpy"], 64, 1, 1.0, np.ones(64, "f4"), y))
         assert device_data(y.tolist()) == [1] * 64
 
 

@@ -4,7 +4,6 @@ import copy
 import gc
 import itertools
 import pickle
-import threading
 import weakref
 from functools import partial
 from unittest import mock
@@ -18,7 +17,7 @@ import forebay as fb
 from forebay.queues.kernels.parameters import read_size
 from tests.helpers.device_data import device_data
 from tests.helpers.refusals import refused
-from tests.helpers.threads import together
+from tests.helpers.threads import beside, together
 from tests.inside import bounds_of, launch_memory_of, lend
 
 SOURCE = """
@@ -249,12 +248,10 @@ def test_a_generation_never_falls_beside_threads_that_launch_and_change_argument
                 kernels["rewrite"].bind(queue, 1, 1, a, 1)()
         queue.finish()
 
-    threads = [threading.Thread(target=launch) for _ in range(2)]
-    [thread.start() for thread in threads]
     seen = [a.generation]
-    while any(thread.is_alive() for thread in threads):
-        seen.append(a.generation)
-    [thread.join() for thread in threads]
+    with beside(launch, launch) as threads:
+        while any(thread.is_alive() for thread in threads):
+            seen.append(a.generation)
     assert seen == sorted(seen)
     assert a.generation >= 1 + 2 * (1333 + 20)
 

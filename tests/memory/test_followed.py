@@ -10,7 +10,7 @@ import forebay as fb
 from forebay.queues.selection import select
 from tests.helpers.device_data import device_data
 from tests.helpers.observer import EXECUTES, observe, watch
-from tests.helpers.threads import together
+from tests.helpers.threads import beside, together
 
 SOURCE = """
 kernel void follow(global const ulong *table, uint k)
@@ -165,16 +165,15 @@ def test_memory_stays_while_a_launch_may_follow_a_pointer_to_it(device, program,
 def test_memory_that_is_closed_while_a_launch_is_submitted_comes_back(device, program, calls):
     queue, table, gone = device.queue(blocking=False), device.zeros(1, "u8"), device.empty(SIZE, "u1")
     device.finish()
-    thread = threading.Thread(target=forms(device, program, queue, table)["graph"])
+    launch = forms(device, program, queue, table)["graph"]
     calls.driver.pause(calls.driver.LAUNCH)
-    thread.start()
-    calls.driver.wait_until_paused()
-    first = len(calls)
-    gone.close()
-    device.empty(1).close()
-    kept = given(calls, first)
-    calls.driver.go_on()
-    thread.join()
+    with beside(launch):
+        calls.driver.wait_until_paused()
+        first = len(calls)
+        gone.close()
+        device.empty(1).close()
+        kept = given(calls, first)
+        calls.driver.go_on()
     queue.finish()
     device.empty(1).close()
     assert kept == (1, 0)

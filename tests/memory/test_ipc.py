@@ -3,7 +3,6 @@
 import gc
 import random
 import re
-import threading
 from functools import partial
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 import forebay as fb
 from tests.helpers import growth, processes
 from tests.helpers.observer import observe
-from tests.helpers.threads import together
+from tests.helpers.threads import beside, together
 
 from .other_process import SOURCE, Other
 
@@ -283,7 +282,7 @@ def test_closing_does_not_wait_for_a_gate_and_giving_back_does(device, told, que
     handle = told("make", N)
     mine, opened = device.empty(N, "u4", ipc_enabled=True), device.open_ipc_memory(handle, dtype="u4")
     _ = mine.ipc_handle
-    gate, ended = hold(queue), threading.Event()
+    gate = hold(queue)
     queue.copy(mine, opened)
     other = device.empty(N, "u4", ipc_enabled=True)
     mine.close()
@@ -291,12 +290,10 @@ def test_closing_does_not_wait_for_a_gate_and_giving_back_does(device, told, que
     del mine, opened
     gc.collect()
     more = device.empty(N, "u4", ipc_enabled=True)  # which would give back what is closed
-    thread = threading.Thread(target=lambda: (device.close_ipc_memory(more), ended.set()))
-    thread.start()
-    assert not ended.wait(0.05)
-    gate.open()
-    thread.join(60)
-    assert ended.is_set()
+    with beside(lambda: device.close_ipc_memory(more)) as (thread,):
+        thread.join(0.05)
+        assert thread.is_alive()
+        gate.open()
     queue.finish()
     device.close_ipc_memory(other)
     told("close", handle)

@@ -33,6 +33,10 @@ def holds(buffer, expected, queue=None):
     return not EXECUTES or bool(np.all(got == expected))
 
 
+def launch(queue, kernels, buffer, k=1):
+    queue.launch(kernels["advance"], 4, 16, buffer, k)
+
+
 class Memory:
     """A buffer, its model, and which operations touched it."""
 

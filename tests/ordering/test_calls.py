@@ -7,14 +7,12 @@ import pytest
 import forebay as fb
 from tests.observers.internals import room_of
 
+from .program import launch
+
 
 @pytest.fixture
 def buffer(device):
     return device.zeros(64, "u4")
-
-
-def launch(queue, kernels, buffer, k=1):
-    queue.launch(kernels["advance"], 4, 16, buffer, k)
 
 
 def without_filling(queue, most, commands=1):

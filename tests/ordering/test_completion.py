@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
+from tests.helpers.threads import beside
 from tests.observers.internals import not_empty_after
 
 QUEUES, TURNS = 256, 40
@@ -45,10 +44,6 @@ def test_whoever_sees_the_null_queue_done_sees_the_others_done(device, way):
             queue.fill(buffer, 1)
         null.fill(buffer, 2)
         found = []
-        looking = threading.Thread(
-            target=lambda epoch=null.epoch, found=found: found.append(not_empty_after(null, epoch, queues))
-        )
-        looking.start()
-        WAYS[way](device)
-        looking.join()
+        with beside(lambda epoch=null.epoch, found=found: found.append(not_empty_after(null, epoch, queues))):
+            WAYS[way](device)
         assert found == [0]

@@ -9,16 +9,12 @@ import pytest
 import forebay as fb
 from tests.helpers.device_data import device_data
 
-from .program import holds
+from .program import holds, launch
 
 
 @pytest.fixture
 def buffer(device):
     return device.empty(64, "u4")
-
-
-def launch(queue, kernels, buffer, k=1):
-    queue.launch(kernels["advance"], 4, 16, buffer, k)
 
 
 def test_a_failed_finish_is_no_finish(device, kernels, buffer, calls):

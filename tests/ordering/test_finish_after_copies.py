@@ -1,11 +1,10 @@
 """A finish right after a copy: on OpenCL it waits for the copy's own event, everywhere for all that was submitted."""
 
-import threading
-
 import numpy as np
 import pytest
 
 import forebay as fb
+from tests.helpers.threads import beside
 
 SIZE = 64
 
@@ -32,15 +31,12 @@ def ends(device, buffer, host):
 def assert_finish_waits_for(gate, queue):
     """A thread that finishes the queue goes on when the gate is opened, and not before."""
     before = queue.stats.host_syncs
-    thread = threading.Thread(target=queue.finish)
-    thread.start()
-    while queue.stats.host_syncs == before:
-        pass
-    thread.join(0.05)
-    assert thread.is_alive()
-    gate.open()
-    thread.join(60)
-    assert not thread.is_alive()
+    with beside(queue.finish) as (thread,):
+        while queue.stats.host_syncs == before:
+            pass
+        thread.join(0.05)
+        assert thread.is_alive()
+        gate.open()
 
 
 @pytest.mark.needs("OpenCL")

@@ -1,13 +1,13 @@
 """What a wait copies, and what is remembered of an allocation, does not grow with the queues there have been."""
 
 import gc
-import threading
 import weakref
 
 import numpy as np
 import pytest
 
 import forebay as fb
+from tests.helpers.threads import beside
 from tests.observers.internals import KeptClock, locked, reductions_of, uses_of
 
 CHUNK = 32  # entries of a clock
@@ -239,10 +239,6 @@ def test_a_wait_for_what_is_done_does_not_wait_for_another_threads_call(device, 
     found, event = launch(queue, last, rows), queue.record()
     event.wait()
     looks = {wait: event.wait, ask: event.query, get_result: found.get}
-    with locked(queue):
-        thread = threading.Thread(target=looks[way], daemon=True)
-        thread.start()
+    with locked(queue), beside(looks[way]) as (thread,):
         thread.join(10)
-        waiting = thread.is_alive()
-    thread.join()
-    assert not waiting
+        assert not thread.is_alive()

@@ -1,16 +1,16 @@
 """What closing or dropping a queue ends, and what it does not."""
 
 import gc
-import threading
 import weakref
 
 import numpy as np
 import pytest
 
 from tests.helpers.device_data import device_data
+from tests.helpers.threads import in_thread
 from tests.inside import watching_new_queues
 
-from .program import SOURCE, holds
+from .program import SOURCE, holds, launch
 
 SLOW = """
 kernel void slow(global uint *a, uint rounds)
@@ -23,10 +23,6 @@ kernel void slow(global uint *a, uint rounds)
 """
 KERNEL_GONE = "clReleaseKernel", "zeKernelDestroy", "DPCTLKernel_Delete"
 ROUNDS = 30_000_000  # some tens of milliseconds; a gate would keep forebay from looking for queues that are gone
-
-
-def launch(queue, kernels, buffer, k=1):
-    queue.launch(kernels["advance"], 4, 16, buffer, k)
 
 
 @pytest.mark.parametrize("blocking", [True, False])
@@ -208,9 +204,7 @@ def test_the_per_thread_queue_of_a_dead_thread_keeps_its_place_in_the_order(devi
         gates.append(hold(queue))
         launch(queue, kernels, buffer, 5)
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
+    in_thread(work)
     gc.collect()
     launch(device.null_queue, kernels, buffer, 7)
     assert device_data(not device.null_queue.query())

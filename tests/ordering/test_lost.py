@@ -10,6 +10,7 @@ import pytest
 import forebay as fb
 from forebay.queues.selection import select
 from tests.helpers.observer import EXECUTES, LOST, observe
+from tests.helpers.threads import beside
 from tests.inside import context_of, without_shared_contexts
 from tests.observers.internals import locked
 
@@ -199,13 +200,9 @@ def test_threads_that_work_when_it_is_lost_all_hear_of_it(device, kernels, calls
         except fb.DeviceLostError as error:
             told.append(str(error))
 
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    began.wait()
-    calls.fail(calls.driver.LAUNCH, code, 50)
-    for thread in threads:
-        thread.join()
+    with beside(*[work] * 3):
+        began.wait()
+        calls.fail(calls.driver.LAUNCH, code, 50)
     first = min(told, key=len)
     assert len(told) == 3
     assert all(first in each for each in told)

@@ -1,31 +1,11 @@
 """Calls that do not block do not wait for another thread that is inside a driver call for some other queue."""
 
-import threading
-
 import pytest
 
+from tests.helpers.threads import beside, together
 from tests.observers.internals import Turns, locked
 
 from .program import SOURCE
-
-PATIENCE = 60  # seconds; a call that waits for the lock would never return
-
-
-def done_in_time(work):
-    """Whether another thread has done the work while this one keeps a lock."""
-    failed = []
-
-    def run():
-        try:
-            work()
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(PATIENCE)
-    assert not failed, failed
-    return not thread.is_alive()
 
 
 @pytest.fixture
@@ -61,8 +41,8 @@ def test_after_a_kernel_was_closed(device, busy, what):
     with locked(queue):
         for program in programs:
             program["advance"].close()
-        assert done_in_time(lambda: CALLS[what](device))
-        assert done_in_time(lambda: CALLS[what](device))
+        together(lambda: CALLS[what](device))  # in another thread; a call that waits for the lock would never return
+        together(lambda: CALLS[what](device))
 
 
 @pytest.mark.threads
@@ -72,8 +52,8 @@ def test_a_wait_for_a_done_event(device, busy):
     event.wait()
     with locked(queue):
         programs[0]["advance"].close()
-        assert done_in_time(event.wait)
-        assert done_in_time(lambda: event.done)
+        together(event.wait)
+        together(lambda: event.done)
 
 
 @pytest.mark.threads
@@ -97,11 +77,7 @@ def test_plans_of_closed_kernels_go_when_the_lock_is_free(device, calls, busy):
 def test_a_thread_that_has_a_lock_nearly_always_lets_others_in(waiters):
     """As one that launches without pause has its queue's lock, and another calls `finish`."""
     turns, most, seen = Turns(), 400, []
-    threads = [threading.Thread(target=lambda: seen.append(turns.ask())) for _ in range(waiters)]
-    for thread in threads:
-        thread.start()
-    turns.take(most)
-    for thread in threads:
-        thread.join()
+    with beside(*[lambda: seen.append(turns.ask())] * waiters):
+        turns.take(most)
     assert len(seen) == waiters
     assert all(after - before < most // 4 for before, after in seen), seen

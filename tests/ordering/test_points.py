@@ -1,20 +1,17 @@
 """Whoever waits for a point of a queue waits for nothing that comes after it and can be held up."""
 
 import contextlib
-import threading
 import weakref
 
 import pytest
 
 import forebay as fb
+from tests.helpers.threads import beside
 
 from .happens_before import Relation
+from .program import launch
 
 SECONDS = 20  # far more than any of this takes; only a wait for too much lasts so long
-
-
-def launch(queue, kernels, buffer, k=1):
-    queue.launch(kernels["advance"], 4, 16, buffer, k)
 
 
 @pytest.fixture
@@ -107,15 +104,12 @@ def test_a_wait_with_a_timeout_is_for_what_was_submitted_by_then(device, kernels
     device.finish()
     gate = hold(queue)
     launch(queue, kernels, buffer)
-    first, ended = len(calls), []
-    thread = threading.Thread(target=lambda: ended.append(queue.finish(timeout=SECONDS)))
-    thread.start()
-    while not calls.kinds(first)["query"]:  # it has begun
-        pass
-    later = hold(queue)
-    gate.open()
-    thread.join()
-    assert ended == [None]
+    first = len(calls)
+    with beside(lambda: queue.finish(timeout=SECONDS)):
+        while not calls.kinds(first)["query"]:  # it has begun
+            pass
+        later = hold(queue)
+        gate.open()
     assert not queue.empty
     later.open()
 
@@ -169,12 +163,10 @@ def test_a_wait_that_failed_does_not_make_the_other_queues_done(device, kernels,
     launch(consumer, kernels, buffer)
     event = consumer.record()
     gate.open(failed=True)
-    thread = threading.Thread(target=lambda: [suppressed(lambda: ask(event)) for _ in range(100)])
-    thread.start()
-    thread.join(1)  # it may return, or wait for the other queue too
-    assert not works.empty
-    other.open()
-    thread.join()
+    with beside(lambda: [suppressed(lambda: ask(event)) for _ in range(100)]) as (thread,):
+        thread.join(1)  # it may return, or wait for the other queue too
+        assert not works.empty
+        other.open()
     suppressed(device.finish)  # which says that a command failed, once
 
 

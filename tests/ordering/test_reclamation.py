@@ -10,11 +10,9 @@ import forebay as fb
 from tests.helpers.limits import most_held
 from tests.helpers.observer import EXECUTES
 
+from .program import launch
+
 MIB = 1 << 20
-
-
-def launch(queue, kernels, buffer, k=1):
-    queue.launch(kernels["advance"], 4, 16, buffer, k)
 
 
 @pytest.fixture

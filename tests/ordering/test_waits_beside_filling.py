@@ -13,6 +13,7 @@ import time
 import pytest
 
 import forebay as fb
+from tests.helpers.threads import beside
 from tests.observers.internals import in_flight_is_limited, room_of
 
 TURNS = int(os.environ.get("FOREBAY_TURNS", 0))
@@ -115,16 +116,14 @@ class Scene:
                     hung.append(True)
                     self.ends = True  # so that the test fails, and does not hang itself
 
-        watching = threading.Thread(target=watch)
-        watching.start()
-        start = time.perf_counter()
-        points += [queue.record() for queue, _ in self.filled if wait == "device"]
-        points.append(self.queue.record())  # last: what others submit until the wait has its own counts as well
-        begun.set()
-        WAITS[wait](self, points[-1])
-        end = time.perf_counter()
-        returned.set()
-        watching.join()
+        with beside(watch):
+            start = time.perf_counter()
+            points += [queue.record() for queue, _ in self.filled if wait == "device"]
+            points.append(self.queue.record())  # last: what others submit until the wait has its own counts as well
+            begun.set()
+            WAITS[wait](self, points[-1])
+            end = time.perf_counter()
+            returned.set()
         self.end()
         return None if hung else (1e3 * (end - min([*reached, end])), 1e3 * (end - start))
 
@@ -243,16 +242,13 @@ def test_a_thread_that_a_wait_depends_on_goes_on(device, hold, hold_by):
     queue = device.queue(blocking=False)
     work, x = device.program(SOURCE)["work"], device.zeros(256, "f4")
     let_go = hold_by(hold, queue)
-    waiting = threading.Thread(target=queue.finish)
-    waiting.start()
-    for _ in range(8):
-        for _ in range(100):
-            queue.launch(work, 4, 64, x, 200)
-        time.sleep(0.005)
-    assert waiting.is_alive()
-    let_go()
-    waiting.join(GUARD)
-    assert not waiting.is_alive()
+    with beside(queue.finish) as (waiting,):
+        for _ in range(8):
+            for _ in range(100):
+                queue.launch(work, 4, 64, x, 200)
+            time.sleep(0.005)
+        assert waiting.is_alive()
+        let_go()
 
 
 @pytest.mark.needs("OpenCL", "waits that starve")
@@ -261,18 +257,16 @@ def test_a_thread_gives_way_once_at_each_queue_that_is_held(device, calls, hold)
     held, work, x = [device.queue() for _ in range(3)], device.program(SOURCE)["work"], device.zeros(256, "f4")
     device.finish()
     gates = [hold(queue) for queue in held]
-    waiting = threading.Thread(target=held[0].finish)
-    waiting.start()
-    free = device.queue(blocking=False)
-    assert until(in_flight_is_limited, lambda: free.launch(work, 4, 64, x, 200))
-    first = len(calls)
-    for _ in range(60):
-        for queue in held:
-            queue.launch(work, 4, 64, x, 200)
-    asked = calls.count(calls.driver.QUERY, first)
-    for gate in gates:
-        gate.open()
-    waiting.join()
+    with beside(held[0].finish):
+        free = device.queue(blocking=False)
+        assert until(in_flight_is_limited, lambda: free.launch(work, 4, 64, x, 200))
+        first = len(calls)
+        for _ in range(60):
+            for queue in held:
+                queue.launch(work, 4, 64, x, 200)
+        asked = calls.count(calls.driver.QUERY, first)
+        for gate in gates:
+            gate.open()
     assert asked < 10_000
 
 
@@ -282,16 +276,14 @@ def test_a_thread_whose_queue_stands_still_goes_on_slowly(device, calls, hold):
     queue, work, x = device.queue(), device.program(SOURCE)["work"], device.zeros(256, "f4")
     device.finish()
     let_go = hold_by_user_event(hold, queue)
-    waiting = threading.Thread(target=queue.finish)
-    waiting.start()
-    assert until(in_flight_is_limited, lambda: queue.launch(work, 4, 64, x, 0))
-    for count in (100, 100):  # the first of all waits for longer
-        first = len(calls)
-        for _ in range(count):
-            queue.launch(work, 4, 64, x, 0)
-    asked = calls.count(calls.driver.QUERY, first)
-    let_go()
-    waiting.join()
+    with beside(queue.finish):
+        assert until(in_flight_is_limited, lambda: queue.launch(work, 4, 64, x, 0))
+        for count in (100, 100):  # the first of all waits for longer
+            first = len(calls)
+            for _ in range(count):
+                queue.launch(work, 4, 64, x, 0)
+        asked = calls.count(calls.driver.QUERY, first)
+        let_go()
     assert asked >= 100
 
 
@@ -304,12 +296,10 @@ def test_queues_take_few_commands_while_a_wait_lasts(device, hold):
     with fb.Device(device.name, private=True) as other:
         held = other.queue()
         gate = hold(held)
-        waiting = threading.Thread(target=held.finish)
-        waiting.start()
-        submitting = until(lambda: 1 < room_of(queue) <= 512, lambda: queue.launch(work, 4, 64, x, 200))
-        draining = until(lambda: room_of(queue) == 1, lambda: queue.launch(work, 4, 64, x, 200))
-        gate.open()
-        waiting.join()
+        with beside(held.finish):
+            submitting = until(lambda: 1 < room_of(queue) <= 512, lambda: queue.launch(work, 4, 64, x, 200))
+            draining = until(lambda: room_of(queue) == 1, lambda: queue.launch(work, 4, 64, x, 200))
+            gate.open()
     assert submitting
     assert draining
     assert until(lambda: room_of(queue) == room, lambda: time.sleep(0.01))

@@ -9,7 +9,7 @@ import pytest
 from examples.cluster import picture
 from examples.cluster.picture import Painter, Tile, painted_alone, tiles_of
 from forebay.queues.selection import devices
-from tests.helpers.processes import python
+from tests.helpers.processes import output_of
 
 pytestmark = [
     pytest.mark.needs("no validation layer", "the default device"),
@@ -30,9 +30,9 @@ def test_the_work_of_a_killed_worker_is_done_again(tmp_path, package):
 
         assert dask.config.get("distributed.worker.multiprocessing-method") == "spawn"
     environment = {"HOME": tmp_path, "RAY_USAGE_STATS_ENABLED": "0", "DO_NOT_TRACK": "1"}
-    done = python("-m", f"examples.cluster.{PROGRAMS[package]}", "--kill", **environment)
-    assert done.returncode == 0, done.stdout + done.stderr
-    size, killed, last = done.stdout.splitlines()[-3:]
+    size, killed, last = output_of("-m", f"examples.cluster.{PROGRAMS[package]}", "--kill", **environment).splitlines()[
+        -3:
+    ]
     count = int(size.split(" by ")[1].split()[0])
     assert size.startswith("32 MiB in tiles of up to 2, by ")
     assert 2 <= count <= 5  # four, and the one that came for the killed one; a fast one may leave others nothing

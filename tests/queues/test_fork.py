@@ -1,11 +1,10 @@
 """A process that is forked when drivers have started. The child leaves everything to the parent, and ends at once."""
 
 import os
-import subprocess
 
 import pytest
 
-from tests.helpers.processes import python
+from tests.helpers.processes import quiet_output_of
 
 pytestmark = [
     pytest.mark.needs("no validation layer"),
@@ -64,14 +63,8 @@ def works():
 
 def plays(device, code):
     """Run the code, which forks once. Neither process may hang, crash or complain."""
-    try:  # a driver can take a minute to open a device beside fourteen other processes
-        # that a process with threads is forked is Python's complaint from 3.12 on
-        done = python("-W", "ignore", "-c", START + code, FOREBAY_DEVICE=device.name, timeout=250)
-    except subprocess.TimeoutExpired as error:
-        pytest.fail(f"it hangs: {error.stdout!r} {error.stderr!r}")
-    assert done.stderr == ""
-    assert done.stdout.split("\n") == ["child 7", "works", ""]
-    assert done.returncode == 0
+    # A driver can take a minute to open a device beside fourteen other processes.
+    assert quiet_output_of(START + code, FOREBAY_DEVICE=device.name, timeout=250) == "child 7\nworks\n"
 
 
 # What the parent has done by then, the fork, and how it goes on so that it can finish, by name.
@@ -311,8 +304,7 @@ def test_nothing_of_a_parents_is_released_in_a_child(device, code):
     plays(device, EVERYTHING + code)
 
 
-def test_what_was_only_imported_does_not_matter(device):
-    code = """
+FORKS = """
 import os, sys
 import forebay as fb
 def work():
@@ -320,34 +312,29 @@ def work():
         device.queue().fill(device.empty(10, "i4"), 1)
         device.null_queue.finish()
     print("worked", flush=True)
-pid = os.fork()
-if not pid:
-    work()
-    sys.exit(7)
-assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
-work()
-"""
-    done = python("-W", "ignore", "-c", code, FOREBAY_DEVICE=device.name, timeout=60)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.split("\n") == ["worked", "worked", ""]
-
-
-def test_a_child_of_a_process_that_looked_for_devices(device):
-    code = """
-import os, sys
-import forebay as fb
-fb.devices()
-pid = os.fork()
-if not pid:
+def refused():
     for start in fb.Device, fb.devices:
         try:
             start()
         except fb.Error as error:
             assert "after a fork" in str(error), error
     print("refused", flush=True)
+{before}
+pid = os.fork()
+if not pid:
+    {in_child}()
     sys.exit(7)
 assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+work()
 """
-    done = python("-W", "ignore", "-c", code, FOREBAY_DEVICE=device.name, timeout=60)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "refused\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "in_child", "said"),
+    [("pass", "work", "worked"), ("fb.devices()", "refused", "refused")],
+    ids=["only imported", "looked for devices"],
+)
+def test_a_child_of_a_process_that_has_opened_no_device(device, before, in_child, said):
+    """What was only imported does not matter."""
+    code = FORKS.format(before=before, in_child=in_child)
+    assert quiet_output_of(code, FOREBAY_DEVICE=device.name, timeout=60) == f"{said}\nworked\n"

@@ -2,7 +2,6 @@ import copy
 import gc
 import pickle
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -10,13 +9,7 @@ import pytest
 import forebay as fb
 from tests.helpers.device_data import device_data
 from tests.helpers.refusals import refused
-
-
-def in_thread(function, *arguments):
-    """Return what `function` returns in a thread of its own."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(function, *arguments).result()
-
+from tests.helpers.threads import beside, in_thread
 
 # What a queue is
 
@@ -95,13 +88,10 @@ def test_every_thread_has_its_own(device, make_queue):
             leave.wait()
 
     entered, leave = threading.Barrier(2), threading.Barrier(2)
-    thread = threading.Thread(target=other)
-    with first:
-        thread.start()
+    with first, beside(other):
         entered.wait()
         assert device.current_queue is first
         leave.wait()
-        thread.join()
 
 
 def test_leaving_one_that_is_not_current_is_refused(make_queue, refuses):

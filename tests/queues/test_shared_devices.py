@@ -1,7 +1,6 @@
 """Devices of one name are one device: they share the driver's context and the null queue, and close only their own."""
 
 import gc
-import threading
 from functools import partial
 
 import numpy as np
@@ -13,7 +12,7 @@ from tests.helpers import kernels as sources
 from tests.helpers.device_data import device_data
 from tests.helpers.growth import resident
 from tests.helpers.observer import EXECUTES
-from tests.helpers.threads import together
+from tests.helpers.threads import beside, together
 from tests.helpers.turns import turns
 from tests.inside import clock_of, context_of, without_shared_contexts
 from tests.observers.internals import devices_of
@@ -150,16 +149,14 @@ def test_closing_one_does_not_wait_for_queues_of_the_other(pair, blocking):
     gate = held.gate()
     if not blocking:
         held.fill(buffer, 1)  # goes on using it after it was closed
-    closer = threading.Thread(target=first.close)
-    closer.start()
-    closer.join(60)
-    try:
-        assert not closer.is_alive()
-        assert buffer.closed
-        assert not blocking or not held.query()
-    finally:
-        gate.open()
-    closer.join()
+    with beside(first.close) as (closer,):
+        closer.join(60)
+        try:
+            assert not closer.is_alive()
+            assert buffer.closed
+            assert not blocking or not held.query()
+        finally:
+            gate.open()
     held.finish()
 
 

@@ -15,7 +15,7 @@ import forebay as fb
 from forebay.races import reports
 from tests.helpers.observer import EXECUTES, observe
 from tests.helpers.processes import python
-from tests.helpers.threads import switching, together
+from tests.helpers.threads import beside, switching, together
 from tests.inside import come_after_unseen, natives_of
 
 SIZE = 64
@@ -378,15 +378,11 @@ def test_checking_begins_while_a_thread_is_in_the_driver():
     with fb.Device() as plain, observe(plain) as calls, plain.queue(blocking=False).gate():
         queue, x = plain.queue(blocking=False), plain.empty(SIZE)
         calls.driver.pause(calls.name_of("FILL"))
-        filling = threading.Thread(target=queue.fill, args=(x, 1))
-        filling.start()
-        calls.driver.wait_until_paused()
-        beginning = threading.Thread(target=lambda: fb.Device(check="races").close())
-        beginning.start()
-        beginning.join(0.05)
-        calls.driver.go_on()
-        filling.join()
-        beginning.join()
+        with beside(lambda: queue.fill(x, 1)):
+            calls.driver.wait_until_paused()
+            with beside(lambda: fb.Device(check="races").close()) as (beginning,):
+                beginning.join(0.05)
+                calls.driver.go_on()
 
 
 @pytest.mark.long

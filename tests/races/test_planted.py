@@ -3,13 +3,13 @@
 Each is found for certain, with both lines; and the line that the report gives, put where it says, makes it silent.
 """
 
-import threading
 from functools import partial
 
 import numpy as np
 import pytest
 
 from tests.helpers.observer import EXECUTES
+from tests.helpers.threads import in_thread
 
 SIZE = 64
 GRID = SIZE // 16, 16
@@ -79,7 +79,7 @@ WAYS = {
     "null and non-blocking": "first(null); HERE; second(b)",
     "non-blocking and null": "first(a); HERE; second(null)",
     "null between others": "first(a); null.record(); HERE; second(b)",
-    "by another thread": "in_a_thread(first, a); HERE; second(b)",
+    "by another thread": "in_thread(first, a); HERE; second(b)",
     "host function elsewhere": "c.host(int); first(a); c.wait(a); HERE; second(b)",
     "waited before more": "b.wait(a); first(a); HERE; second(b)",
 }
@@ -88,7 +88,7 @@ SILENT = {
     "by event": "first(a); b.wait(a.record()); second(b)",
     "by others": "first(a); c.wait(a); b.wait(c.record()); second(b)",
     "by the host": "first(a); a.finish(); second(b)",
-    "by the host elsewhere": "first(a); in_a_thread(a.record().wait); second(b)",
+    "by the host elsewhere": "first(a); in_thread(a.record().wait); second(b)",
     "by the device": "first(a); null.device.finish(); second(b)",
     "by a later queue finished": "first(a); c.wait(a); c.finish(); second(b)",
     "by the null queue": "first(null.device.queue()); second(null)",
@@ -109,12 +109,6 @@ def places_of(access):
     return {f"{code.co_filename}:{line}" for _, _, line in code.co_lines()}
 
 
-def in_a_thread(function, *arguments):
-    thread = threading.Thread(target=function, args=arguments)
-    thread.start()
-    thread.join()
-
-
 def until(done):
     while not done():
         pass
@@ -124,7 +118,7 @@ def play(device, kernels, way, pair, line="pass"):
     memory = Memory(device, kernels)
     a, b, c = (device.queue(blocking=False) for _ in range(3))
     device.finish()
-    names = {"a": a, "b": b, "c": c, "null": device.null_queue, "in_a_thread": in_a_thread, "until": until}
+    names = {"a": a, "b": b, "c": c, "null": device.null_queue, "in_thread": in_thread, "until": until}
     names |= {name: partial(ACCESSES[access], memory) for name, access in zip(("first", "second"), pair, strict=True)}
     exec(way.replace("HERE", line), names)
     device.finish()

@@ -11,6 +11,7 @@ import pytest
 
 import forebay as fb
 from tests.helpers.device_data import device_data
+from tests.helpers.threads import in_thread, together
 from tests.inside import step_of
 
 from .conftest import SOURCE, after, made
@@ -26,11 +27,8 @@ def test_another_thread_waits_for_what_was_collected(queue, advance, x):
             advance(queue, x, i)
             advance(queue, x, 2)
             expected += [i, 2]
-            found = []
-            thread = threading.Thread(target=lambda found=found: (queue.finish(), found.append(set(x.get()))))
-            thread.start()
-            thread.join()
-            assert device_data(found) == [{after(expected)}]
+            _, found = in_thread(lambda: (queue.finish(), set(x.get())))
+            assert device_data(found) == {after(expected)}
             advance(queue, x, 3)
         expected += [3]
     assert device_data(set(x.get())) == {after(expected)}
@@ -47,9 +45,7 @@ def test_what_the_step_has_next_from_another_thread(calls, queue, advance, x, co
     with step:
         advance(queue, x, 0)
         first = len(calls)
-        thread = threading.Thread(target=advance, args=(queue, x, 1))
-        thread.start()
-        thread.join()
+        in_thread(advance, queue, x, 1)
         assert calls.count(calls.driver.LAUNCH, first) == (2 if collects else 1)
         for k in (1, 2, 3):
             advance(queue, x, k)
@@ -62,9 +58,7 @@ def test_a_step_left_by_another_thread(queue, advance, x):
         advance(queue, x, i)
         advance(queue, x, 1)
         expected += [i, 1]
-        thread = threading.Thread(target=step.__exit__, args=(None, None, None))
-        thread.start()
-        thread.join()
+        in_thread(step.__exit__, None, None, None)
         assert step_of(queue) is None
     assert device_data(set(x.get())) == {after(expected)}
 
@@ -97,10 +91,7 @@ def test_a_step_on_a_full_queue_waits_for_room(device, monkeypatch):
         while queue.epoch - start < 64:
             queue.launch(advance, 4, 16, x, 1)
             expected += [1]
-        running = threading.Thread(target=run)
-        running.start()
-        begin.set()
-        running.join()
+        together(run, begin.set)
         expected += range(4)
         assert device_data(set(x.get(queue=queue))) == {after(expected)}
         assert max(seen) == 64

@@ -2,6 +2,7 @@
 
 import gc
 import threading
+from functools import partial
 from unittest import mock
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import forebay as fb
 from tests.helpers.features import SIZE, Scene, each_feature, program_of
 from tests.helpers.observer import EXECUTES, LOST, observe
-from tests.helpers.threads import together
+from tests.helpers.threads import beside, together
 from tests.helpers.turns import turns
 from tests.inside import ClosingDevice, context_of
 from tests.observers.internals import sharers_of
@@ -41,14 +42,12 @@ def test_a_device_is_closed_while_a_thread_uses_it(device, calls, feature):
         other, raised, under_way = fb.Device(device.name, private=True), [], threading.Event()
         command, queue = feature.make(Scene(other, program_of(other))), other.queue()
         first, handle = len(calls), calls.handle_of(queue)
-        working = threading.Thread(target=use_until_closed, args=(command, queue, under_way, raised))
-        working.start()
-        under_way.wait()
-        other.close()
-        working.join()
+        with beside(partial(use_until_closed, command, queue, under_way, raised)):
+            under_way.wait()
+            other.close()
         assert [type(error) for error in raised] == [fb.ClosedError]
         assert queue.completed == queue.epoch
-        del command, queue, other, working, raised
+        del command, queue, other, raised
         gc.collect()
         assert handle in {call.object for call in calls.since(first) if call.name == calls.driver.RELEASE_QUEUE}
 
@@ -131,13 +130,11 @@ def test_copies_of_pinned_memory_that_wait_for_a_gate(device, pins_of, dropped):
     if dropped:
         del source, result
         gc.collect()
-    closing = threading.Thread(target=other.close)
-    closing.start()
-    closing.join(0.05)
-    assert closing.is_alive()
-    assert pins() == 2
-    gate.open()
-    closing.join()
+    with beside(other.close) as (closing,):
+        closing.join(0.05)
+        assert closing.is_alive()
+        assert pins() == 2
+        gate.open()
     assert queue.completed == queue.epoch
     assert pins() == 0 if dropped else result.tolist() == [5] * SIZE
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import forebay as fb
-from tests.helpers.processes import python
+from tests.helpers.processes import output_of
 from tests.helpers.trace_processor import TraceProcessor
 
 from .reading import Trace
@@ -60,8 +60,7 @@ def test_it_counts_the_launches_and_waits_of_the_demo(path, tmp_path):
     pytest.importorskip("matplotlib")
     pytest.importorskip("skimage")
     demo = (sys.executable, "-m", "examples.photo", "--output", tmp_path / "demo.png")
-    done = python("-m", "forebay", "trace", "-o", path, "--", *demo)
-    assert done.returncode == 0, done.stderr
+    output_of("-m", "forebay", "trace", "-o", path, "--", *demo)
     (stats,) = json.loads(path.read_text())["otherData"]["stats"]
     trace = in_perfetto(path)
     assert trace.query(LAUNCHES) == [(stats["launches"],)]

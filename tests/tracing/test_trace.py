@@ -12,7 +12,7 @@ from forebay.core.errors import Error
 from forebay.tracing import calls, watching
 from tests.helpers.observer import observe
 from tests.helpers.refusals import refused
-from tests.helpers.threads import together
+from tests.helpers.threads import beside, together
 
 from .reading import Trace, check_one_after_the_other
 
@@ -236,12 +236,10 @@ def check_device_times(trace, commands, device_times, really):
 
 @pytest.mark.threads
 def test_threads_on_queues_of_their_own_and_on_one(path, program, device, device_times, really):
-    start = threading.Barrier(4)
     buffers = [device.zeros(100, "i4") for _ in range(4)]
     device.finish()
 
     def run(queue, buffer):
-        start.wait()
         for value in range(100):
             queue.launch(program["add"], 10, 10, buffer, value)
             shared.launch(program["add"], 10, 10, buffer, value)
@@ -364,13 +362,11 @@ def test_a_call_that_is_under_way_when_it_ends_is_left_out(path, device, own, pr
     before = device.stats.host_syncs
     trace = fb.trace(path)
     trace.__enter__()
-    waiting = threading.Thread(target=queue.finish)
-    waiting.start()
-    while really and device.stats.host_syncs == before:
-        pass  # it is counted before it blocks
-    trace.__exit__()
-    gate.open()
-    waiting.join()
+    with beside(queue.finish):
+        while really and device.stats.host_syncs == before:
+            pass  # it is counted before it blocks
+        trace.__exit__()
+        gate.open()
     waits = [each for each in Trace(path).host if each["name"] in ("Queue.finish", "wait in the driver")]
     assert waits == [] or not really
     queue.launch(program["fill"], 10, 10, buffer, 1)

@@ -62,8 +62,7 @@ def test_each_wait_of_the_host_has_the_driver_write_what_kernels_printed():
     """Polls do not, and by them forebay may know that all is done. Nobody pays for it while no program prints: in a
     process of its own, where no other test has loaded one that does.
     """
-    done = processes.python("-c", PRINTING)
-    assert done.returncode == 0, done.stderr
+    processes.output_of("-c", PRINTING)
 
 
 # -- what is submitted by several calls
@@ -154,8 +153,7 @@ def test_queues_are_made_behind_a_closed_gate_while_the_driver_has_memory_for_th
     """It takes more for many at a time, and waits for all gates before it does. So a queue that needs more is made when
     no gate is closed, others run meanwhile, and memory for a hundred more is taken then. Ctrl-C ends the wait.
     """
-    done = processes.python("-c", MANY_QUEUES, timeout=100)
-    assert done.returncode == 0, done.stderr
+    processes.output_of("-c", MANY_QUEUES, timeout=100)
 
 
 def test_strided_memory_moves_for_the_first_time_behind_a_closed_gate(device, kernels):

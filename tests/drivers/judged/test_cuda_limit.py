@@ -11,6 +11,7 @@ import forebay as fb
 from tests.drivers.cuda import standin
 from tests.graphs.test_branches import until
 from tests.helpers import processes
+from tests.helpers.threads import beside
 from tests.observers.internals import is_wanted
 
 from .conftest import JUDGED, SECONDS, in_a_thread
@@ -62,15 +63,13 @@ def test_host_functions_of_graphs_are_no_more_than_a_channel_takes(device, kerne
         queue.launch(kernels["advance"], 4, 16, x, 1)
         queue.host(lambda: (go.wait(SECONDS), called.append(queue.query())))
         queue.launch(kernels["advance"], 4, 16, x, 1)
-    thread = threading.Thread(target=lambda: [graph.launch(queue) for _ in range(60)])
-    thread.start()
-    before = -1
-    while thread.is_alive() and queue.epoch != before:  # until it waits
-        before = queue.epoch
-        time.sleep(0.05)  # nothing tells that a thread waits for room; too early, and the test shows less
-    assert thread.is_alive()
-    go.set()
-    thread.join()
+    with beside(lambda: [graph.launch(queue) for _ in range(60)]) as (thread,):
+        before = -1
+        while thread.is_alive() and queue.epoch != before:  # until it waits
+            before = queue.epoch
+            time.sleep(0.05)  # nothing tells that a thread waits for room; too early, and the test shows less
+        assert thread.is_alive()
+        go.set()
     queue.finish()
     assert len(called) == 60
 
@@ -87,12 +86,9 @@ def test_a_graph_of_many_host_functions_waits_until_there_is_room_for_all(device
     queue.host(lambda: (go.wait(SECONDS), called.append(queue.query())))
     for _ in range(150):
         queue.launch(kernels["advance"], 4, 16, x, 1)
-    thread = threading.Thread(target=graph.launch, args=[queue], daemon=True)
-    thread.start()
-    time.sleep(0.2)  # nothing tells that a thread waits for room; too early, and the test shows less
-    go.set()
-    thread.join(SECONDS)
-    assert not thread.is_alive()
+    with beside(lambda: graph.launch(queue)):
+        time.sleep(0.2)  # nothing tells that a thread waits for room; too early, and the test shows less
+        go.set()
     queue.finish()
     assert len(called) == 101
 
@@ -236,8 +232,7 @@ assert room_of(other) > 255 // 7
 
 def test_queues_that_have_more_than_is_left_for_them_leave_the_others_little_until_they_are_done():
     """They were given it when there were fewer queues. In a process of its own, which has only these."""
-    done = processes.python("-c", CROWDED, CUDA_DEVICE_MAX_CONNECTIONS="32")
-    assert done.returncode == 0, done.stderr
+    processes.output_of("-c", CROWDED, CUDA_DEVICE_MAX_CONNECTIONS="32")
 
 
 @pytest.mark.long

@@ -11,13 +11,9 @@ import pytest
 import forebay as fb
 from forebay.events.event import wait_for_all
 from tests.helpers.observer import observe
-from tests.ordering.program import SOURCE
+from tests.ordering.program import SOURCE, launch
 
 pytestmark = pytest.mark.needs("null hardware")
-
-
-def launch(queue, kernels, buffer):
-    queue.launch(kernels["advance"], 4, 16, buffer, 1)
 
 
 WAITS = {

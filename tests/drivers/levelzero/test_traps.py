@@ -13,18 +13,15 @@ import pytest
 
 import forebay as fb
 from forebay.events.event import wait_for_all
+from tests.helpers.threads import beside
 from tests.inside import device_that_calls_before_it_waits_for_openings
-from tests.ordering.program import SOURCE, program_on
+from tests.ordering.program import SOURCE, launch, program_on
 from tests.ordering.test_programs import OPERATIONS, QUEUES, Player
 
 pytestmark = pytest.mark.needs("null hardware")
 
 NOT_READY = 1
 TWICE = "kernel void twice(global uint *a) { a[get_global_id(0)] *= 2; }"
-
-
-def launch(queue, kernels, buffer, k=1):
-    queue.launch(kernels["advance"], 4, 16, buffer, k)
 
 
 def test_events_are_bounded_by_the_queues(device, kernels, buffer, calls):
@@ -63,24 +60,20 @@ def test_a_wait_does_not_queue_up_behind_another_threads(device, kernels, buffer
     launch(held, kernels, buffer)
     launch(free, kernels, buffer)  # a device with work on one queue is finished without a list of its own
     first = len(calls)
-    waiter = threading.Thread(target=device.finish)
-    waiter.start()
-    joined = begun(calls, first, (held, free, null))
-    second = hold(free)
-    launch(free, kernels, buffer)
-    events = [free.record()]
-    launch(free, kernels, buffer)
-    events.append(free.record())
-    first = len(calls)
-    other = threading.Thread(target=wait_for_all, args=(events,))
-    other.start()
-    assert begun(calls, first, (held, free, null)) != joined
-    second.open()
-    other.join()  # if it waits for the other gate too, the observer gives that up, and reports it
-    assert all(event.done for event in events)
-    assert not held.query()
-    gate.open()
-    waiter.join()
+    with beside(device.finish):
+        joined = begun(calls, first, (held, free, null))
+        second = hold(free)
+        launch(free, kernels, buffer)
+        events = [free.record()]
+        launch(free, kernels, buffer)
+        events.append(free.record())
+        first = len(calls)
+        with beside(lambda: wait_for_all(events)):
+            assert begun(calls, first, (held, free, null)) != joined
+            second.open()  # if the thread waits for the other gate too, the observer gives that up, and reports it
+        assert all(event.done for event in events)
+        assert not held.query()
+        gate.open()
     assert held.empty
 
 
@@ -215,13 +208,11 @@ def test_the_time_of_an_event_that_is_recorded_again_meanwhile(device, calls, em
     event, end = queue.record(timing=True), queue.record(timing=True)
     emulated.pause(calls.driver.QUERY)
     times = []
-    reader = threading.Thread(target=lambda: times.append(event.elapsed(end)))
-    reader.start()
-    emulated.wait_until_paused()  # it has asked for one, and not for the other
-    hold(queue)
-    queue.record(event)
-    emulated.go_on()
-    reader.join()
+    with beside(lambda: times.append(event.elapsed(end))):
+        emulated.wait_until_paused()  # it has asked for one, and not for the other
+        hold(queue)
+        queue.record(event)
+        emulated.go_on()
     assert [type(time) for time in times] == [float]
 
 

@@ -2,8 +2,7 @@
 
 import ctypes
 import gc
-import threading
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import dpctl
 import numpy as np
@@ -13,6 +12,7 @@ import forebay as fb
 from tests.helpers.observer import observe
 from tests.helpers.processes import output_of, python
 from tests.helpers.refusals import refused
+from tests.helpers.threads import beside, together
 
 from .conftest import COUNT, LONG, SOURCE, VALUES, contents, steps, usm
 
@@ -243,15 +243,8 @@ def test_a_device_made_before_is_found_and_a_closed_one_is_not():
 
 def test_threads_that_adopt_at_once_get_one_device(native):
     context = dpctl.SyclQueue(native).sycl_context
-    start = threading.Barrier(6)
-
-    def adopt(_):
-        mine = dpctl.SyclQueue(context, native, property="in_order")
-        start.wait()
-        return fb.Device.adopt_queue(mine)
-
-    with ThreadPoolExecutor(6) as pool:
-        queues = list(pool.map(adopt, range(6)))
+    theirs = [dpctl.SyclQueue(context, native, property="in_order") for _ in range(6)]
+    queues = together(*[partial(fb.Device.adopt_queue, each) for each in theirs])
     assert len({queue.device for queue in queues}) == 1
     queues[0].device.close()
 
@@ -266,11 +259,9 @@ def test_two_threads_submit_to_it(sycl_queue, queue, device):
         for _ in range(300):
             sycl_queue.memcpy_async(other, memory, 4 * COUNT)
 
-    thread = threading.Thread(target=copy)
-    thread.start()
-    for _ in range(300):
-        queue.launch(add, COUNT // 64, 64, buffer)
-    thread.join()
+    with beside(copy):
+        for _ in range(300):
+            queue.launch(add, COUNT // 64, 64, buffer)
     queue.finish()
     assert np.array_equal(contents(memory), np.full(COUNT, 300, np.uint32))
 
