@@ -2,8 +2,6 @@
 
 import ctypes
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 import numpy as np
 import pytest
@@ -86,11 +84,6 @@ def launch(function, stream, *args, groups=N // 10, block=10, shared=0):
     ok(hip.hipModuleLaunchKernel(function, groups, 1, 1, block, 1, 1, shared, stream, None, arguments))
 
 
-def in_thread(function, *args):
-    """What it returns in a thread of its own."""
-    return together(partial(function, *args))[0]
-
-
 def waits_for(gate, call):
     """Call, while another thread opens the gate; whether it had been opened when the call returned."""
     opened = []
@@ -100,18 +93,6 @@ def waits_for(gate, call):
     waited = bool(opened)
     opener.join()
     return waited
-
-
-def together(*functions):
-    """What each returns, all of them called at the same time by threads of their own."""
-    begin = threading.Barrier(len(functions))
-
-    def run(function):
-        begin.wait()
-        return function()
-
-    with ThreadPoolExecutor(len(functions)) as pool:
-        return [done.result() for done in [pool.submit(run, function) for function in functions]]
 
 
 def fork(event, origin, *others):

@@ -8,10 +8,11 @@ import pytest
 
 import forebay as fb
 from forebay import hip
+from tests.helpers.threads import in_thread, together
 from tests.tracing.reading import Trace
 
 from .conftest import ok
-from .helpers import E, K, code, in_thread, ints, launch, read, together
+from .helpers import E, K, code, ints, launch, read
 
 COMPILED = [
     "hipEventRecord", "hipFreeAsync", "hipMallocAsync", "hipMemcpy", "hipMemcpyAsync", "hipMemset", "hipMemsetAsync",

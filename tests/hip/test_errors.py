@@ -4,9 +4,10 @@ import forebay as fb
 from forebay import hip
 from forebay.hip.functions.unavailable import SUBJECTS
 from forebay.hip.table import CHAPTERS, DRIVERS, chapter_of, table
+from tests.helpers.threads import in_thread
 
 from .conftest import ok
-from .helpers import E, code, in_thread
+from .helpers import E, code
 
 
 def test_an_error_sticks_until_it_is_asked_for(device):

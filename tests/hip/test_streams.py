@@ -6,9 +6,10 @@ import pytest
 
 from forebay import hip
 from tests.helpers.device_data import device_data
+from tests.helpers.threads import in_thread
 
 from .conftest import ok
-from .helpers import E, N, code, in_thread, ints, launch, read, waits_for
+from .helpers import E, N, code, ints, launch, read, waits_for
 
 KINDS = ("null", "legacy", "blocking", "non-blocking", "per-thread")
 
@@ -123,28 +124,6 @@ def test_an_event_that_was_never_recorded(device):
     assert stream.queue.epoch == before
     other = ok(hip.hipEventCreate())
     assert code(hip.hipEventElapsedTime(event, other)) == E.hipErrorInvalidHandle
-
-
-@pytest.mark.executes
-def test_recording_again_moves_the_point_but_not_for_those_who_wait(function, hold):
-    a, b, c = (ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking)) for _ in range(3))
-    event, memory = ok(hip.hipEventCreate()), ints()
-    launch(function("fill"), a, memory, 1)
-    ok(hip.hipEventRecord(event, a))
-    ok(hip.hipStreamSynchronize(a))
-    ok(hip.hipEventQuery(event))
-    gate = hold(a)
-    ok(hip.hipStreamWaitEvent(b, event, 0))  # for the first point
-    ok(hip.hipEventRecord(event, a))
-    assert code(hip.hipEventQuery(event)) == E.hipErrorNotReady
-    ok(hip.hipStreamWaitEvent(c, event, 0))  # for the second
-    launch(function("add"), b, memory, 1)
-    ok(hip.hipStreamSynchronize(b))
-    launch(function("add"), c, memory, 1)
-    assert code(hip.hipStreamQuery(c)) == E.hipErrorNotReady
-    gate.open()
-    ok(hip.hipDeviceSynchronize())
-    assert device_data(read(memory)) == [3] * N
 
 
 @pytest.mark.executes

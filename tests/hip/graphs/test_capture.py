@@ -7,9 +7,10 @@ import pytest
 
 from forebay import hip
 from tests.helpers.device_data import device_data
+from tests.helpers.threads import in_thread, together
 
 from ..conftest import ok
-from ..helpers import E, K, N, code, fork, in_thread, ints, launch, read, run, together
+from ..helpers import E, K, N, code, fork, ints, launch, read, run
 
 MODES = list(hip.hipStreamCaptureMode)
 GLOBAL, _, RELAXED = MODES
@@ -63,18 +64,6 @@ def test_only_what_joins_is_captured(streams, events, function):
     assert ok(hip.hipGraphGetNodes(ok(hip.hipStreamEndCapture(one))))[1] == 1
 
 
-def test_empty_streams_make_an_empty_graph(streams, events, works):
-    one, two, three = streams(3)
-    ok(hip.hipStreamBeginCapture(one, GLOBAL))
-    fork(events[0], one, two, three)
-    fork(events[1], two, one)
-    fork(events[2], three, one)
-    graph = ok(hip.hipStreamEndCapture(one))
-    assert ok(hip.hipGraphGetNodes(graph)) == ([], 0)
-    run(graph, one)
-    works(one)
-
-
 def test_streams_capture_one_after_the_other_and_at_once(streams, events, function):
     one, two = streams(2)
     memory = ints()
@@ -100,32 +89,6 @@ def test_writing_a_value_and_a_callback_with_the_stream(device, stream):
     run(ok(hip.hipStreamEndCapture(stream)), stream)
     assert read(memory, 2) == [77, 0]
     assert seen == [(stream, E.hipSuccess, 5)]
-
-
-@pytest.mark.executes
-def test_what_a_captured_callback_raises_reaches_the_program(device, stream, works):
-    def fails(data):
-        raise KeyError(data)
-
-    ok(hip.hipStreamBeginCapture(stream, GLOBAL))
-    ok(hip.hipLaunchHostFunc(stream, fails, "why"))
-    graph = ok(hip.hipStreamEndCapture(stream))
-    with pytest.raises(KeyError, match="why"):
-        run(graph, stream)
-    works(stream)
-
-
-def test_launching_a_graph_in_a_capture(streams, function):
-    (stream,) = streams(1)
-    memory = ints()
-    ok(hip.hipStreamBeginCapture(stream, GLOBAL))
-    launch(function("add"), stream, memory, 1)
-    launch(function("add"), stream, memory, 2)
-    executable = ok(hip.hipGraphInstantiateWithFlags(ok(hip.hipStreamEndCapture(stream)), 0))
-    ok(hip.hipStreamBeginCapture(stream, GLOBAL))
-    launch(function("add"), stream, memory, 3)
-    ok(hip.hipGraphLaunch(executable, stream))
-    assert ok(hip.hipGraphGetNodes(ok(hip.hipStreamEndCapture(stream))))[1] == 3
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -313,23 +313,6 @@ def test_flags(graph):
     assert ok(hip.hipGraphExecGetFlags(instantiate(graph))) == 0
 
 
-@pytest.mark.parametrize("other", [False, True], ids=["the same stream", "another stream"])
-def test_launched_again_while_the_last_launch_still_runs(graph, stream, function, hold, other, really):
-    second = ok(hip.hipStreamCreate()) if other else stream
-    memory = ints()
-    first = add(graph, function("add"), memory, 1)
-    add(graph, function("add"), memory, 10, after=[first])
-    executable = instantiate(graph)
-    gate = hold(stream)
-    ok(hip.hipGraphLaunch(executable, stream))
-    ok(hip.hipGraphLaunch(executable, second))
-    ok(hip.hipGraphLaunch(executable, second))
-    assert hip.hipStreamQuery(second) == (E.hipErrorNotReady,) or not really
-    gate.open()
-    ok(hip.hipStreamSynchronize(second))
-    assert read(memory) == [33] * N or not really
-
-
 def test_update(graph, stream, function, hold):
     memory, other = ints(), ints()
     add(graph, function("add"), memory, 2, after=[add(graph, function("add"), memory, 1)])

@@ -9,7 +9,7 @@ import pytest
 from forebay import hip
 
 from ..conftest import ok
-from ..helpers import E, K, N, add, alloc_params, code, instantiate, launch, launched, memset, read
+from ..helpers import E, K, N, alloc_params, code, instantiate, launch, launched, memset, read
 
 RELAXED = hip.hipStreamCaptureMode.hipStreamCaptureModeRelaxed
 GLOBAL = hip.hipStreamCaptureMode.hipStreamCaptureModeGlobal
@@ -175,14 +175,6 @@ def test_memory_that_was_never_handed_out_goes_with_its_graph(graph, figures):
     assert figures() == (0, 0, 0, NBYTES)
 
 
-def test_the_peak_of_what_graphs_free_themselves(graph, stream, figures):
-    node, pointer = alloc(graph)
-    ok(hip.hipGraphAddMemFreeNode(graph, [node], 1, pointer))
-    executable = instantiate(graph)
-    launched(executable, stream)
-    assert figures() == (0, NBYTES, NBYTES, NBYTES)
-
-
 def test_free_memory_of_the_device(fresh, graph):
     before, total = ok(hip.hipMemGetInfo())
     alloc(graph)
@@ -220,13 +212,6 @@ def test_what_is_not_done_with_such_graphs(graph, stream, which):
     assert where == ok(hip.hipGraphGetNodes(given))[0]
     ok(hip.hipGraphExecDestroy(first))
     ok(hip.hipGraphExecDestroy(instantiate(given)))
-
-
-def test_use_after_the_free(graph, function):
-    node, pointer = alloc(graph)
-    free = ok(hip.hipGraphAddMemFreeNode(graph, [node], 1, pointer))
-    add(graph, function("fill"), pointer, 1, after=[free])
-    assert hip.hipGraphInstantiate(graph, 0)[0] == E.hipErrorInvalidValue
 
 
 @pytest.mark.executes

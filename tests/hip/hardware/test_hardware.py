@@ -12,9 +12,10 @@ from forebay import hip
 from tests.helpers.device_data import device_data
 from tests.helpers.limits import limits
 from tests.helpers.observer import LOST, observe
+from tests.helpers.threads import in_thread
 
 from ..conftest import SOURCE, ok
-from ..helpers import E, K, code, function_of, in_thread, ints, launch, read
+from ..helpers import E, K, code, function_of, ints, launch, read
 
 A, L = hip.hipDeviceAttribute_t, hip.hipLimit_t
 
