@@ -209,9 +209,7 @@ def test_what_is_no_program(what):
 def test_a_program_may_be_compiled_again_and_by_two_threads():
     prog = create(OPENCL)
     assert hiprtc.hiprtcCompileProgram(prog, 0, []) == (COMPILATION,)
-    results = []
-    together(*[lambda: results.append(hiprtc.hiprtcCompileProgram(prog, 1, [b"-DN=3"]))] * 4)
-    assert results == [(OK,)] * 4
+    assert together(*[lambda: hiprtc.hiprtcCompileProgram(prog, 1, [b"-DN=3"])] * 4) == [(OK,)] * 4
     assert log_of(prog) == ""
     assert unpack_code(code_of(prog)).options == ("-DN=3",)
 

@@ -3,16 +3,17 @@
 Every program here checks its results and its driver calls against HIP's rules; see `happens_before`.
 """
 
+import contextlib
 import os
-import threading
 
 import pytest
 
 import forebay as fb
+from tests.helpers.threads import beside
 from tests.observers.internals import is_listed, locked, nothing_is_listed
 
 from .happens_before import Relation
-from .program import SOURCE, program_on
+from .program import SOURCE, launch, program_on
 
 
 def test_markers_made_are_the_queues_with_new_work(checked):
@@ -102,13 +103,6 @@ def test_finishing_the_null_queue_finishes_the_blocking_ones(checked):
     assert not set(checked.calls.names(first)) - {printed}
 
 
-def launching(queue, kernels, buffer):
-    """A thread that launches on the queue."""
-    thread = threading.Thread(target=queue.launch, args=(kernels["advance"], 4, 16, buffer, 2))
-    thread.start()
-    return thread
-
-
 def are_ordered(calls, first, second):
     """Whether the last commands of two queues are, one way or the other."""
     relation = Relation(calls.log, calls.kind)
@@ -127,15 +121,13 @@ def test_a_queue_that_gets_work_while_the_null_queue_gathers_is_ordered_against_
     null.launch(kernels["advance"], 4, 16, buffers[0], 1)
     device.finish()
     hold(listed)
-    with locked(listed):  # where the null queue's command stops
-        of_null = launching(null, kernels, buffers[0])
+    with contextlib.ExitStack() as threads, locked(listed):  # where the null queue's command stops
+        threads.enter_context(beside(lambda: launch(null, kernels, buffers[0], 2)))
         while not nothing_is_listed(null):
             os.sched_yield()
-        of_queue = launching(queue, kernels, buffers[1])
+        threads.enter_context(beside(lambda: launch(queue, kernels, buffers[1], 2)))
         while not is_listed(queue):
             os.sched_yield()
-    of_null.join()
-    of_queue.join()
     assert are_ordered(calls, null, queue)
 
 
@@ -151,10 +143,9 @@ def test_a_command_of_the_null_queue_that_comes_while_a_queue_gathers_is_ordered
     queue.launch(kernels["advance"], 4, 16, buffers[1], 1)
     hold(null)
     calls.driver.pause(calls.driver.MARKER)
-    of_queue = launching(queue, kernels, buffers[1])
-    calls.driver.wait_until_paused()  # in a marker of the null queue
-    with locked(queue):
-        calls.driver.go_on()
-        null.launch(kernels["advance"], 4, 16, buffers[0], 1)
-    of_queue.join()
+    with beside(lambda: launch(queue, kernels, buffers[1], 2)):
+        calls.driver.wait_until_paused()  # in a marker of the null queue
+        with locked(queue):
+            calls.driver.go_on()
+            null.launch(kernels["advance"], 4, 16, buffers[0], 1)
     assert are_ordered(calls, null, queue)

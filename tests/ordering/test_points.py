@@ -41,14 +41,20 @@ def test_a_graph_waits_for_its_last_launch_and_not_for_what_came_after(device, a
     first.finish()
 
 
-@pytest.mark.parametrize("last", ["command", "wait"])
-def test_a_size_waits_for_the_last_write_and_not_for_what_came_after(device, kernels, hold, queues, last):
-    writer, other, held = queues
-    counts, out = device.zeros(64, "u4"), device.zeros(64, "u4")
+@pytest.fixture
+def measuring(device):
+    """A kernel whose scratch is as large as the numbers in `counts` say."""
     kernel = device.program(
         "kernel void use(global uint* out, global const uint* counts, global uint* stack) { out[0] = counts[0]; }"
     )["use"]
     kernel.scratch("stack", fb.MaxOver("counts") * 4 + 4)
+    return kernel
+
+
+@pytest.mark.parametrize("last", ["command", "wait"])
+def test_a_size_waits_for_the_last_write_and_not_for_what_came_after(device, kernels, measuring, hold, queues, last):
+    writer, other, held = queues
+    counts, out = device.zeros(64, "u4"), device.zeros(64, "u4")
     device.finish()
     writer.fill(counts, 3)
     if last == "command":
@@ -57,24 +63,20 @@ def test_a_size_waits_for_the_last_write_and_not_for_what_came_after(device, ker
         hold(held)
         writer.wait(held)
         launch(writer, kernels, out)
-    other.launch(kernel, 1, 1, out, counts)
+    other.launch(measuring, 1, 1, out, counts)
     other.finish(timeout=SECONDS)
     assert not writer.empty
 
 
-def test_a_size_waits_for_the_last_of_several_writes_of_each_queue(device, kernels, calls, queues):
+def test_a_size_waits_for_the_last_of_several_writes_of_each_queue(device, measuring, calls, queues):
     other, *writers = queues
     counts, out = device.empty(64, "u4"), device.empty(64, "u4")
-    kernel = device.program(
-        "kernel void use(global uint* out, global const uint* counts, global uint* stack) { out[0] = counts[0]; }"
-    )["use"]
-    kernel.scratch("stack", fb.MaxOver("counts") * 4 + 4)
     for i, writer in enumerate(writers):
         writer.fill(counts[32 * i : 32 * i + 32], 3)
         writer.finish()
     for i, writer in enumerate(writers):
         writer.fill(counts[32 * i : 32 * i + 32], 5)
-    other.launch(kernel, 1, 1, out, counts)
+    other.launch(measuring, 1, 1, out, counts)
     relation = Relation(calls.log, calls.kind)
     last = [relation.commands(calls.handle_of(writer))[-1] for writer in writers]
     own = relation.commands(calls.handle_of(other))

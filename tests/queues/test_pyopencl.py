@@ -81,9 +81,8 @@ def test_a_context_has_one_device(context, own):
 
 
 def test_two_threads_get_one_device(context):
-    found = []
-    together(*[lambda: found.append(fb.Device.adopt(context))] * 2)
-    assert found[0] is found[1]
+    first, second = together(*[lambda: fb.Device.adopt(context)] * 2)
+    assert first is second
 
 
 def test_a_closed_device_is_made_anew(context):
@@ -162,10 +161,7 @@ def test_another_queue_waits_for_what_only_pyopencl_submitted(native, queue, con
 def test_the_null_queue_waits_for_what_only_pyopencl_submitted(native, queue, context):
     memory, null, out = cl_buffer(context), queue.device.null_queue, np.zeros(COUNT, "u4")
     buffer = queue.device.as_buffer(memory).view("u4")
-    for values in (
-        VALUES[::-1].copy(),
-        VALUES + 1,
-    ):  # after it has gathered the queue once, too
+    for values in (VALUES[::-1].copy(), VALUES + 1):  # after it has gathered the queue once, too
         source, gate = cl_buffer(context, values), cl.UserEvent(context)
         for _ in range(3):
             cl.enqueue_copy(native, memory, source, wait_for=[gate])

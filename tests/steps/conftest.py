@@ -8,6 +8,7 @@ import forebay as fb
 from forebay.queues.selection import select
 from tests.drivers.levelzero import validation
 from tests.graphs.conftest import SIZE, made, steps, x, y  # noqa: F401
+from tests.graphs.conftest import step as advance  # noqa: F401
 from tests.helpers.recordings import recordings_installed
 from tests.ordering import program
 from tests.ordering.conftest import calls, nothing_forbidden, watched  # noqa: F401
@@ -49,16 +50,6 @@ def kernels(device):
 @pytest.fixture
 def queue(device):
     return device.queue()
-
-
-@pytest.fixture
-def advance(kernels):
-    """``advance(queue, buffer, k)``: every element becomes three times itself plus k, so that order shows."""
-
-    def advance(queue, buffer, k):
-        queue.launch(kernels["advance"], 4, 16, buffer, k)
-
-    return advance
 
 
 def after(ks, start=0):

@@ -236,12 +236,19 @@ def test_a_kernel_that_cannot_be_recorded(calls, queue, advance, x, one_call):
 # -- what comes back, and what is measured
 
 
-def test_what_is_measured_after_a_collected_write(device, queue, x):
+@pytest.fixture
+def own(device):
+    """A kernel with scratch that is measured, one that writes, and one that may follow pointers."""
     own = device.program(
         "kernel void use(global const uint *rows, global uchar *s, global uint *a) { s[0] = 1; a[0] = rows[0]; }"
         "kernel void grow(global uint *rows, uint k) { rows[get_global_id(0)] = k; }"
+        "kernel void look(global uint *a) { a[0] += 1; }"
     )
     own["use"].scratch("s", fb.MaxOver("rows") + 1)
+    return own
+
+
+def test_what_is_measured_after_a_collected_write(device, queue, own, x):
     rows, step = made(device), queue.step()
     for i in range(5):
         before = queue.stats.reductions
@@ -277,13 +284,8 @@ def test_memory_that_goes_while_it_is_collected(device, queue, kernels, advance,
     assert device_data(set(x.get())) == {expected}
 
 
-def test_a_kernel_that_follows_pointers_later_may_write_anywhere(device, queue, x, y):
+def test_a_kernel_that_follows_pointers_later_may_write_anywhere(device, queue, own, x, y):
     """A launch that was recorded before it did is not collected any more."""
-    own = device.program(
-        "kernel void use(global const uint *rows, global uchar *s, global uint *a) { s[0] = 1; a[0] = rows[0]; }"
-        "kernel void look(global uint *a) { a[0] += 1; }"
-    )
-    own["use"].scratch("s", fb.MaxOver("rows") + 1)
     rows, step = made(device), queue.step()
     queue.launch(own["use"], 1, 1, rows, x)
     for follows in (False, True):

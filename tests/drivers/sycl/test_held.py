@@ -1,8 +1,7 @@
 """Failures of commands that forebay keeps back for a held queue."""
 
 import contextlib
-import threading
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ import pytest
 import forebay as fb
 from tests.helpers.observer import observe
 from tests.helpers.refusals import refused
+from tests.helpers.threads import together
 
 COUNT = 64
 SOURCE = """
@@ -225,17 +225,15 @@ def test_the_next_owner_of_a_queue_is_told_no_failure_of_before(fresh):
 def test_of_threads_that_ask_at_once_one_is_told(device):
     own, buffer, told = device.queue(blocking=False), device.zeros(COUNT, "i4"), []
     device.finish()
-    barrier = threading.Barrier(4)
 
     def ask(asks):
-        barrier.wait()
         try:
             asks()
         except fb.Error as error:
             told.append(str(error))
 
-    with ThreadPoolExecutor(4) as pool:
-        for _ in range(50):
-            fill_behind_a_failed_gate(own, buffer)
-            list(pool.map(ask, (own.finish, own.finish, lambda: own.finish(timeout=60), device.finish)))
+    asking = [partial(ask, each) for each in (own.finish, own.finish, lambda: own.finish(timeout=60), device.finish)]
+    for _ in range(50):
+        fill_behind_a_failed_gate(own, buffer)
+        together(*asking)
     assert len(told) == 50

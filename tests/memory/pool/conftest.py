@@ -55,7 +55,3 @@ def queues(device, make_queue):
         "non-blocking too": make_queue(blocking=False),
         "per-thread": device.per_thread_queue,
     }
-
-
-def allocations(device):
-    return device.stats.allocations

@@ -10,7 +10,7 @@ from tests.helpers.observer import EXECUTES, observe
 from tests.helpers.refusals import refused
 from tests.observers.internals import is_wanted, locked, size_class
 
-from .conftest import LARGE, N, allocations
+from .conftest import LARGE, N
 
 
 def test_what_is_used_and_reserved_and_kept(device, queue, fill, pool):
@@ -123,13 +123,13 @@ def test_what_is_found_done_at_the_limit_is_handed_out(device, make_queue, fill,
         a.free(buffer)
         native = a.native
         getattr(native, "finish", getattr(native, "wait", device_waits))()  # past forebay, which does not know of it
-        made = allocations(device)
+        made = device.stats.allocations
         with observe(device) as calls:
             calls.fail((calls.driver.QUERY, calls.driver.FINISH), calls.driver.FAILURE[0])
             other = b.alloc(N, "i4")
             assert any(call.injected for call in calls.log)
         assert other.address == address
-        assert allocations(device) == made
+        assert device.stats.allocations == made
         b.free(other)
 
 

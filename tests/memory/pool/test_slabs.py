@@ -18,7 +18,7 @@ from tests.helpers.threads import together
 from tests.inside import clock_of
 from tests.observers.internals import block_size, size_class
 
-from .conftest import LARGE, N, allocations
+from .conftest import LARGE, N
 
 KEEP = 1 << 40  # a threshold below which a synchronize gives nothing back
 
@@ -99,7 +99,7 @@ def test_what_is_freed_on_a_queue_is_one_block_there_at_once(device, queue, hold
     queue.free(whole)
     parts = [queue.alloc(LARGE // 8, "i4") for _ in range(8)]
     assert all(address <= part.address < end for part in parts)
-    before = allocations(device)
+    before = device.stats.allocations
     gate = hold(queue)
     for part in parts[::2] + parts[1::2]:
         queue.launch(fill, 1, 10, part, 1)
@@ -107,7 +107,7 @@ def test_what_is_freed_on_a_queue_is_one_block_there_at_once(device, queue, hold
     stats = queue.stats
     again = queue.alloc(LARGE, "i4")
     assert again.address == address
-    assert (queue.stats, allocations(device)) == (stats, before)
+    assert (queue.stats, device.stats.allocations) == (stats, before)
     queue.free(again)
     gate.open()
 
@@ -247,18 +247,18 @@ def test_a_steady_state_makes_no_driver_allocation(device, queue, fill, pool):
             queue.free(buffer)
 
     step()
-    before = allocations(device)
+    before = device.stats.allocations
     for _ in range(50):
         step()
-    assert allocations(device) == before
+    assert device.stats.allocations == before
     pool.release_threshold = 1 << 30
     queue.finish()
     step()
-    assert allocations(device) == before
+    assert device.stats.allocations == before
     pool.release_threshold = 0
     queue.finish()
     step()
-    assert allocations(device) > before
+    assert device.stats.allocations > before
 
 
 def test_other_sizes_do_not_take_much_more_than_they_need(device, queue, pool):
