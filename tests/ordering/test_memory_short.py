@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.drivers.cuda import standing_in
-from tests.helpers.processes import python
+from tests.helpers.processes import output_of
 
 MALLOC = Path(__file__).parents[1] / "helpers" / "failing_malloc.c"
 
@@ -90,9 +90,8 @@ def library(tmp_path_factory):
 )
 def test_memory_of_the_host_runs_out(device, library, programs):
     limit = max(100, programs // 20)  # seconds, on a busy machine
-    ended = python("-c", CHILD, programs, FOREBAY_DEVICE=device.name, LD_PRELOAD=library, timeout=limit)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert all(int(count) > programs // 4 for count in ended.stdout.split()), ended.stdout
+    said = output_of("-c", CHILD, programs, FOREBAY_DEVICE=device.name, LD_PRELOAD=library, timeout=limit)
+    assert all(int(count) > programs // 4 for count in said.split()), said
 
 
 SHORT = """
@@ -129,9 +128,8 @@ print(refused)
 @pytest.mark.parametrize("what", ["waits", "fills"])
 def test_nothing_begins_while_memory_is_short(device, library, what):
     """Or several would take more than is set aside for one."""
-    ended = python("-c", SHORT, what, FOREBAY_DEVICE=device.name, LD_PRELOAD=library, timeout=100)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert 0 < int(ended.stdout) < 600
+    said = output_of("-c", SHORT, what, FOREBAY_DEVICE=device.name, LD_PRELOAD=library, timeout=100)
+    assert 0 < int(said) < 600
 
 
 GIVEN_BACK = """
@@ -169,8 +167,7 @@ def test_what_is_done_is_given_back_while_memory_is_short(device, library):
     """That may be what ends the shortage."""
     if not device.driver.takes_host:
         pytest.skip("the device does not reach memory of the host")
-    ended = python("-c", GIVEN_BACK, FOREBAY_DEVICE=device.name, LD_PRELOAD=library, timeout=100)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    refused, kept = map(int, ended.stdout.split())
+    said = output_of("-c", GIVEN_BACK, FOREBAY_DEVICE=device.name, LD_PRELOAD=library, timeout=100)
+    refused, kept = map(int, said.split())
     assert refused
     assert kept == 0

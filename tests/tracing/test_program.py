@@ -30,19 +30,21 @@ queue.launch(program["one"], 1, 64, buffer)
 """
 
 
-def traced(path, source, *options):
-    """Run Python code as a program that is traced: by the command, or under null hardware by its variable."""
+def traced(path, source, *options, statuses=(0,)):
+    """What Python code prints that is traced: by the command, or under null hardware by its variable."""
     environment = {"FOREBAY_DEVICE": DEVICES[0]}
     if command()[0][0] != sys.executable:
         times = {"FOREBAY_TRACE_DEVICE_TIMES": 1} if options else {}
-        return python("-c", source, FOREBAY_TRACE=path, **times, **environment)
-    return python("-m", "forebay", "trace", *options, "-o", path, "--", sys.executable, "-c", source, **environment)
+        done = python("-c", source, FOREBAY_TRACE=path, **times, **environment)
+    else:
+        run = ("--", sys.executable, "-c", source)
+        done = python("-m", "forebay", "trace", *options, "-o", path, *run, **environment)
+    assert done.returncode in statuses, done.stderr
+    return done.stdout
 
 
 def test_a_program_is_traced_from_its_first_queue_on(path):
-    done = traced(path, START + "queue.finish(); print('said')", "--device-times")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "said\n"
+    assert traced(path, START + "queue.finish(); print('said')", "--device-times") == "said\n"
     trace = Trace(path)
     assert trace.launches("one") == 1
     assert trace.about["stats"][0]["launches"] == 1
@@ -55,8 +57,7 @@ def test_a_program_is_traced_from_its_first_queue_on(path):
 @ONCE
 @pytest.mark.parametrize(("end", "status"), [("sys.exit(7)", 7), ("1 / 0", 1), ("raise KeyboardInterrupt", 130)])
 def test_the_exit_status_is_the_programs_and_the_trace_is_written(path, end, status):
-    done = traced(path, START + end)
-    assert done.returncode in (status, 128 - status)  # without the command, a signal that ended it
+    traced(path, START + end, statuses=(status, 128 - status))  # without the command, a signal that ended it
     assert Trace(path).launches("one") == 1
 
 
@@ -69,9 +70,7 @@ except fb.Error as error:
     print(error)
 keep = fb.trace('never'); device.finish(); del device; os.chdir('/')
 """
-    done = traced(path, START + end)
-    assert done.returncode == 0, done.stderr
-    assert "a trace is running already" in done.stdout
+    assert "a trace is running already" in traced(path, START + end)
     assert Trace(path).launches("one") == 1
 
 
@@ -87,8 +86,7 @@ for end in (os._exit, sys.exit):
     assert not os.path.exists({str(path)!r}) or not os.path.getsize({str(path)!r})
 queue.launch(program["one"], 1, 64, buffer)
 """
-    done = traced(path, START + source)
-    assert done.returncode == 0, done.stderr
+    traced(path, START + source)
     assert Trace(path).launches("one") == 2
     assert len(list(path.parent.iterdir())) == 1
 
@@ -98,8 +96,7 @@ queue.launch(program["one"], 1, 64, buffer)
 def test_each_process_of_a_program_writes_a_file(path):
     inner = START + "queue.launch(program['one'], 1, 64, buffer)"
     source = START + f"import subprocess\nsubprocess.run([*{command()[0]!r}, '-c', {inner!r}], check=True)"
-    done = traced(path, source)
-    assert done.returncode == 0, done.stderr
+    traced(path, source)
     first, second = sorted(path.parent.iterdir(), key=lambda each: len(each.name))
     assert (Trace(first).launches(), Trace(second).launches()) == (1, 2)
 

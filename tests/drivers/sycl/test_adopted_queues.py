@@ -65,9 +65,8 @@ def test_copies_and_fills_of_forebay_come_after_dpctls_work(sycl_queue, queue, d
     assert got[-1] == 5
 
 
-def test_another_queue_waits_for_what_only_dpctl_submitted(sycl_queue, queue, device, step):
-    memory, source, out = usm(sycl_queue, VALUES), usm(sycl_queue, VALUES), device.empty(COUNT, "u4")
-    buffer = device.as_buffer(memory).view("u4")
+def test_another_queue_waits_for_what_only_dpctl_submitted(sycl_queue, queue, device, step, memory, buffer):
+    source, out = usm(sycl_queue, VALUES), device.empty(COUNT, "u4")
     own = device.queue(blocking=False)
     queue.launch(step, COUNT // 64, 64, buffer, LONG)
     queue.finish()
@@ -173,11 +172,10 @@ def test_a_queue_that_does_not_block_takes_no_part(sycl_queue, native):
         assert not queue.blocking
 
 
-def test_only_the_driver_says_that_it_is_done(sycl_queue, queue, device, step):
+def test_only_the_driver_says_that_it_is_done(queue, device, step, buffer):
     assert not queue.empty
     assert queue.query()
-    memory = usm(sycl_queue, VALUES)
-    queue.launch(step, COUNT // 64, 64, device.as_buffer(memory).view("u4"), LONG)
+    queue.launch(step, COUNT // 64, 64, buffer, LONG)
     queue.finish()
     assert not queue.empty
     with observe(device) as calls:
