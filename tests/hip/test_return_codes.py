@@ -32,12 +32,8 @@ VALUE, HANDLE, GONE = E.hipErrorInvalidValue, E.hipErrorInvalidHandle, E.hipErro
 DEVICE, CONTEXT, FUNCTION = E.hipErrorInvalidDevice, E.hipErrorInvalidContext, E.hipErrorInvalidDeviceFunction
 DIRECTION, PITCH, SYMBOL = (E.hipErrorInvalidMemcpyDirection, E.hipErrorInvalidPitchValue, E.hipErrorInvalidSymbol)
 MEMORY, UNSUPPORTED, NOT_FOUND = E.hipErrorOutOfMemory, E.hipErrorNotSupported, E.hipErrorNotFound
-UP, DOWN, ACROSS, DEFAULT = (
-    K.hipMemcpyHostToDevice,
-    K.hipMemcpyDeviceToHost,
-    K.hipMemcpyDeviceToDevice,
-    K.hipMemcpyDefault,
-)
+UP, DOWN = K.hipMemcpyHostToDevice, K.hipMemcpyDeviceToHost
+ACROSS, DEFAULT = K.hipMemcpyDeviceToDevice, K.hipMemcpyDefault
 GLOBAL = hip.hipStreamCaptureMode.hipStreamCaptureModeGlobal
 A, F, L, P = hip.hipDeviceAttribute_t, hip.hipFunction_attribute, hip.hipLimit_t, hip.hipPointer_attribute
 
@@ -345,7 +341,7 @@ def test_managed_memory(refused, number):
     if made[0] == UNSUPPORTED:
         pytest.skip("the device has no managed memory")
     memory, device, value = ok(made), ints(1000), ctypes.c_int32(5)
-    advice, read_mostly = hip.hipMemoryAdvise.hipMemAdviseSetReadMostly, 1
+    advice = hip.hipMemoryAdvise.hipMemAdviseSetReadMostly
     here = hip.hipMemLocation(hip.hipMemLocationType.hipMemLocationTypeDevice, number)
     nowhere, places = hip.hipMemLocation(), each(99, hip.hipInvalidDeviceId)
     read_mostly = hip.hipMemRangeAttribute.hipMemRangeAttributeReadMostly
@@ -663,18 +659,13 @@ def test_nodes(refused, graph, function, events):
         for dependencies, number in (*wrong_counts, ([None], 1), ([empty], -1)):
             refused(VALUE, (adds, graph, dependencies, number, *given))
         refused(TypeError, (adds, graph, [empty], "1", *given))
+    taking = "hipGraphAddKernelNode hipGraphAddMemsetNode hipGraphAddHostNode"
     refused(
         VALUE,
-        (
-            "hipGraphAddKernelNode hipGraphAddMemsetNode hipGraphAddHostNode hipGraphAddMemAllocNode",
-            graph,
-            None,
-            0,
-            None,
-        ),
+        (f"{taking} hipGraphAddMemAllocNode", graph, None, 0, None),
         ("hipGraphAddHostNode", graph, None, 0, each(None, hip.hipHostNodeParams())),
     )
-    refused(TypeError, ("hipGraphAddKernelNode hipGraphAddMemsetNode hipGraphAddHostNode", graph, None, 0, 5))
+    refused(TypeError, (taking, graph, None, 0, 5))
     # What is wrong in the parameters.
     for changes in KERNEL_CHANGES:
         params = changed(run, changes)
