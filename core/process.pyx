@@ -6,11 +6,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport uint64_t
+from libcpp.atomic cimport atomic
 
 from forebay.core.errors import ClosedError, Error, OutOfMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Self
 
 # -- exit: some calls must return before the interpreter ends
 
@@ -71,6 +74,21 @@ def refuse_on_host_thread(what: str) -> None:
     """Raise `Error` inside a host function: it holds a queue, perhaps the one to wait for (HIP forbids it too)."""
     if on_host_thread():
         raise Error(f"{what} inside a host function: it holds a queue, and the wait could be for that one")
+
+
+cdef class Numbers:
+    """An iterator over 1, 2, 3, … for any number of threads. Before Python 3.14 `itertools.count` needs a GIL for that."""
+
+    cdef atomic[uint64_t] next
+
+    def __init__(self, uint64_t first=1) -> None:
+        self.next.store(first)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> int:
+        return self.next.fetch_add(1)
 
 
 # -- signals: their handlers run on the main thread, and only when it asks for them

@@ -366,7 +366,7 @@ cdef class AnyQueue:
     cdef readonly object device
     cdef readonly object priority
     cdef readonly object native  # the driver's own queue object, for other packages
-    cdef readonly object _capture  # the Capture that records its commands; None when they run
-    cdef public object _step  # the open Step that it takes part in, or None
+    cdef object captured_by  # the Capture that records its commands; None when they run. Read it by `_capture`
+    cdef object in_step  # the open Step that it takes part in, or None. Read and set it by `_step`
     cdef object __weakref__
     cdef object reference  # a weak reference to itself, shared by its events: one for each event would be expensive

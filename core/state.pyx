@@ -355,5 +355,18 @@ cdef class AnyQueue:
     device: Device
     priority: int
     native: Any
-    _capture: Capture | None
-    _step: Step | None
+
+    @property
+    def _capture(self) -> Capture | None:
+        with cython.critical_section(self):
+            return self.captured_by
+
+    @property
+    def _step(self) -> Step | None:
+        with cython.critical_section(self):
+            return self.in_step
+
+    @_step.setter
+    def _step(self, step: Step | None) -> None:
+        with cython.critical_section(self):
+            step, self.in_step = self.in_step, step  # so that the old one is released outside

@@ -1,11 +1,12 @@
 from libc.stdint cimport uint64_t
+from libcpp.atomic cimport atomic
 
 from forebay.core.ownership cimport Ref
 from forebay.core.state cimport DeviceState, QueueState
 
-# Raised before a thread's own queue may become another one; never 0; guarded by the GIL. Code that notes it before it
+# Raised before a thread's own queue may become another one; never 0. Code that notes it before it
 # asks for the queue may use the queue as a borrowed reference while this is unchanged.
-cdef uint64_t changes
+cdef atomic[uint64_t] changes
 
 
 cdef class Context:

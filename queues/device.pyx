@@ -16,6 +16,7 @@ import numpy as np
 cimport cython
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport uint64_t, uintptr_t
+from libcpp.atomic cimport atomic
 
 from forebay.core.driver cimport INTERRUPTED, NO_MEMORY, Driver, Status
 from forebay.core.ownership cimport Guard, Ref, Refs
@@ -158,7 +159,7 @@ cdef class Device:
     cdef tuple _told  # the races known when it was closed
     cdef object _moving
     cdef object _built  # see `keep_built`
-    cdef object _allocations
+    cdef atomic[uint64_t] _allocations
     cdef readonly object _peers  # the drivers of other devices whose memory its commands may use
     cdef object __weakref__
 
@@ -281,7 +282,7 @@ cdef class Device:
         cdef Statistics counts
         with nogil:
             counts = device_statistics(self.state, self.number)
-        return stats_of(counts, self._allocations) - self.earlier
+        return stats_of(counts, self._allocations.load()) - self.earlier
 
     @property
     def races(self) -> tuple[Race, ...]:
@@ -302,20 +303,25 @@ cdef class Device:
     def null_queue(self) -> Queue:
         """HIP's legacy default stream: implicitly ordered against every blocking queue of this device."""
         self._check_open()
-        return self._null_queue
+        with cython.critical_section(self):
+            if self._null_queue is not None:
+                return self._null_queue
+        raise self._unusable(self)  # another thread has closed it meanwhile
 
     @property
     def per_thread_queue(self) -> Queue:
         """This thread's default queue: a blocking queue that another thread gets when this thread ends."""
         self._check_open()
-        return self._thread_queues.own(self.queue)
+        with cython.critical_section(self):
+            queues = self._thread_queues
+        return queues.own(self.queue)
 
     @property
     def current_queue(self) -> Queue:
         """The queue that this thread entered last by ``with queue:``, else the null queue."""
         self._check_open()
         entered = self._context.entered.queues
-        return entered[-1] if entered else self._null_queue
+        return entered[-1] if entered else self.null_queue
 
     def queue(
         self, blocking: bool = True, priority: int = 0, timing: bool | None = None, **others: Never
@@ -568,7 +574,7 @@ cdef class Device:
                 if not make_room(self):
                     raise
                 memory = allocate()
-            self._allocations += 1
+            self._allocations.fetch_add(1)
         return own_memory(self.state, memory, True, usm_type == "device")
 
     def _pin(self, nbytes: int) -> tuple[int, OwnedMemory]:
@@ -781,15 +787,17 @@ cdef class Device:
 
     @property
     def _reductions(self) -> Reductions:
-        if self._reducing is None:
-            self._reducing = Reductions(self)
-        return self._reducing
+        with cython.critical_section(self):
+            if self._reducing is None:
+                self._reducing = Reductions(self)
+            return self._reducing
 
     @property
     def _moves(self) -> Moves:
-        if self._moving is None:
-            self._moving = Moves(self, declare_move)
-        return self._moving
+        with cython.critical_section(self):
+            if self._moving is None:
+                self._moving = Moves(self, declare_move)
+            return self._moving
 
     def _make_kernel(self, native: DriverKernel, identities: Any, accesses: Any) -> Any:
         return new_kernel(self, self.state, native, identities, accesses)
@@ -837,12 +845,13 @@ cdef class Device:
             self._told = races_of(self)
             change_checking(self._null_queue, -1, self.check == "races,error")
         self._host_errors.close()
-        self._null_queue = None  # its state stays: other threads may be about to use the other queues
         self._open_allocations.close_all()
-        self._reducing = None
-        self._moving = None
         self._built.clear()
-        self._thread_queues = ThreadQueues(deque())  # drops those of all threads
+        with cython.critical_section(self):
+            _before = self._null_queue, self._reducing, self._moving, self._thread_queues
+            self._null_queue = None  # its state stays: other threads may be about to use the other queues
+            self._reducing = self._moving = None
+            self._thread_queues = ThreadQueues(deque())  # drops those of all threads
 
     def __enter__(self) -> Self:
         self._check_open()
@@ -978,9 +987,11 @@ def close_device(Device device, raising: bool) -> None:
 
 def refuse_commands(Device device) -> None:
     """Close the queues, and with the last Device of the context the null queue. Calling it twice is allowed."""
-    if device.closed:
+    with cython.critical_section(device):
+        closed = device.closed
+        device.closed = True  # first: a queue that another thread registers from now on is closed by that thread
+    if closed:
         return
-    device.closed = True  # first: a queue that another thread registers from now on is closed by that thread
     with nogil:
         close_queues(device.state, device.number)
     device._context.leave()
@@ -1016,7 +1027,6 @@ def open_device(Device device, find_context: Callable[[], Context], timing: bool
     device._host_errors = HostErrors()
     device._built = weakref.WeakKeyDictionary()
     device._peers = weakref.WeakSet()
-    device._allocations = 0
     device.pool = new_pool(device.state, device.driver, device.info.memory // 2)
     device._launch_memory = new_pool(device.state, device.driver, device.info.memory // 2)
     device._launch_memory.release_threshold = KEPT_FOR_LAUNCHES
@@ -1162,7 +1172,7 @@ def _finish_all() -> None:
 # libraries of one program may each make a Device, and exchange buffers, queues and events.
 
 
-changes = 1
+changes.store(1)
 
 
 class Entered(threading.local):
@@ -1180,8 +1190,7 @@ class _Own:
         self.idle = idle
 
     def __del__(self) -> None:
-        global changes
-        changes += 1  # first: it invalidates borrowed references to the queue
+        changes.fetch_add(1)  # first: it invalidates borrowed references to the queue
         if not self.queue.closed:
             self.idle.append(self.queue)
 
@@ -1207,7 +1216,8 @@ class ThreadQueues(threading.local):
 
 
 _shared: list[Context] = []  # contexts with open Devices that others may join
-cdef uint64_t _owners = 0  # how many Devices were made so far
+cdef object sharing = object()  # whose critical section guards that, and `open_devices` of each
+cdef atomic[uint64_t] owners  # how many Devices were made so far
 
 
 @cython.no_gc_clear
@@ -1229,31 +1239,32 @@ cdef class Context:
 
     cdef uint64_t number_device(self):
         """Return the number of a new Device, and count its queues from now on."""
-        global _owners
         cdef Guard guard
-        _owners += 1
+        cdef uint64_t number = owners.fetch_add(1) + 1
         guard.take(self.state.registry.lock)
-        self.state.registry.counts_of_ended[_owners]  # inserts zeros
-        return _owners
+        self.state.registry.counts_of_ended[number]  # inserts zeros
+        return number
 
     cdef leave(self):
         """Count a Device as closed. With the last, the null queue closes, and no Device can join any more."""
-        self.open_devices -= 1
-        if self.open_devices == 0:
-            if self in _shared:
-                _shared.remove(self)
+        with cython.critical_section(sharing):
+            self.open_devices -= 1
+            last = self.open_devices == 0
+            if last:
+                unshare(self)
+        if last:
             with nogil:
                 close_queues(self.state, 0)
             self.listed = None
 
     cdef lose(self, str message):
         """Note that the device is lost: its queues refuse commands, and a new Device gets its own context."""
-        if self.lost is not None:
-            return
-        self.lost = message
-        self.state.lost = True
-        if self in _shared:
-            _shared.remove(self)
+        with cython.critical_section(sharing):
+            if self.lost is not None:
+                return
+            self.lost = message
+            self.state.lost = True
+            unshare(self)
         with nogil:
             refuse_all(self.state)
 
@@ -1282,15 +1293,36 @@ cdef Context context_of(object filter, bint private):
     cdef Context context, opened = None
     info = selection.select(filter)
     while True:
-        for context in () if private else _shared:
-            if context.driver.info.name == info.name and context.driver.info.native is info.native:
-                context.open_devices += 1
-                if opened is not None:  # another thread was faster
+        if not private:
+            context = join_shared(info, opened)
+            if context is not None:
+                if opened is not None and context is not opened:  # another thread was faster
                     opened.leave()
                 return context
-        if opened is not None:
-            break
+        elif opened is not None:
+            return opened
         opened = new_context(selection.open_driver(info))
-    if not private:
-        _shared.append(opened)
-    return opened
+
+
+cdef Context join_shared(object info, Context opened):
+    """Join the context of a device, or share `opened`, if that is given and there is none. None: there is none."""
+    cdef Context context
+    with cython.critical_section(sharing):
+        for context in _shared:
+            if is_of(context, info):
+                context.open_devices += 1
+                return context
+        if opened is not None:
+            _shared.append(opened)
+        return opened
+
+
+cdef bint is_of(Context context, object info):
+    known = context.driver.info
+    return known.name == info.name and known.native is info.native
+
+
+cdef int unshare(Context context) except -1:
+    if context in _shared:
+        _shared.remove(context)
+    return 0

@@ -8,6 +8,11 @@ cdef class Queue(AnyQueue):
     cpdef int _check_open(self) except -1
 
 
+cdef inline object capture_of(Queue queue):
+    """Return the Capture that records its commands; None when they run."""
+    return None if queue.captured_by is None else queue._capture
+
+
 # Called after the host has waited for a queue. Set by the module of the Device, which is on a higher layer
 ctypedef int (*AfterWait)(object device, object queue) except -1
 cdef AfterWait after_wait

@@ -1,6 +1,5 @@
 """Queues. The commands of one queue run in the order in which they were submitted."""
 
-import itertools
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -37,7 +36,7 @@ from forebay.races.checker cimport ALONE, is_checked, order_of, races, reach
 from forebay.sync.finish cimport finish_queue, query_queue, wait_checked
 
 from forebay.core.errors import ArgumentTypeError, CaptureError, CaptureUnsupportedError, Error, InvalidArgumentError
-from forebay.core.process import refuse_on_host_thread
+from forebay.core.process import Numbers, refuse_on_host_thread
 from forebay.queues.capture_rules import LATER, captures_that_bar_null, refuse_null, refuse_unsafe
 from forebay.queues.kernels.kernel import check_queue
 from forebay.queues.launch.results import launch_for_result
@@ -58,7 +57,7 @@ if TYPE_CHECKING:
     from forebay.queues.launch.results import Result
     from forebay.queues.memory.shapes import Grid, ShapeLike, StridedView
 
-_ids = itertools.count(1)
+_ids = Numbers()
 # Called with each new Queue. A trace uses it to look up later which queue a driver's handle was.
 watchers: list[Callable[[Queue], None]] = []
 
@@ -91,8 +90,9 @@ cdef Queue new_queue(object device, QueueState* state, object adopted):
 
 cdef int check_may_wait(Queue queue, str what) except -1:
     """Check that the capture rules let the host query the queue, or wait for it."""
-    if queue._capture is not None:
-        queue._capture.refuse(f"{what} {queue!r}", LATER)
+    capture = capture_of(queue)
+    if capture is not None:
+        capture.refuse(f"{what} {queue!r}", LATER)
     # While a blocking queue is captured, a command on the null queue raises its own error: CaptureImplicitError.
     if captures_under_way() and not (queue.state.is_null and captures_that_bar_null(queue.device)):
         refuse_unsafe(f"{what} {queue!r}")
@@ -103,10 +103,16 @@ def set_capture(Queue queue, capture: Capture | None) -> None:
     """Let `capture` record the queue's commands from now on. With None, they run again."""
     cdef bint begins = capture is not None
     if begins:
-        queue._capture = capture
+        replace_capture(queue, capture)
     with nogil:
         set_captured(queue.state, begins)
-    queue._capture = capture
+    replace_capture(queue, capture)
+
+
+cdef int replace_capture(Queue queue, object capture) except -1:
+    with cython.critical_section(queue):
+        capture, queue.captured_by = queue.captured_by, capture  # so that the old one is released outside
+    return 0
 
 
 def stop_checking(Queue queue) -> None:
@@ -148,14 +154,16 @@ cdef int join_step(Queue queue, object waited_for) except -1:
     cdef Event event
     cdef Ref[Marker] marker
     if isinstance(waited_for, Queue):
-        if (<Queue> waited_for)._step is not None:
-            (<Queue> waited_for)._step._join(queue, waited_for, None)
+        step = None if (<Queue> waited_for).in_step is None else waited_for._step
+        if step is not None:
+            step._join(queue, waited_for, None)
         return 0
     event = waited_for
     with cython.critical_section(event):
         producer, marker = queue_of(event), marker_of(event)
-    if producer is not None and producer._step is not None:
-        producer._step._join(queue, producer, marker.get().epoch)
+    step = None if producer is None else producer._step
+    if step is not None:
+        step._join(queue, producer, marker.get().epoch)
     return 0
 
 
@@ -305,7 +313,7 @@ cdef class Queue(AnyQueue):
 
         Raises ArgumentTypeError, InvalidArgumentError, ClosedError and DriverError.
         """
-        if self._capture is None or not self._capture.copy(self, dst, src):
+        if (capture := capture_of(self)) is None or not capture.copy(self, dst, src):
             copy(self, self.state, dst, src)
 
     def fill(self, buf: Buffer, value: Any) -> None:
@@ -319,7 +327,7 @@ cdef class Queue(AnyQueue):
             clEnqueueFillBuffer). Outside a capture, copies replace such a fill.
         ClosedError, DriverError
         """
-        if self._capture is None or not self._capture.fill(self, buf, value):
+        if (capture := capture_of(self)) is None or not capture.fill(self, buf, value):
             fill(self, self.state, buf, value)
 
     def alloc(self, shape: ShapeLike, dtype: DTypeLike = "f4") -> Buffer:
@@ -340,7 +348,9 @@ cdef class Queue(AnyQueue):
         ------
         ArgumentTypeError, InvalidArgumentError, OutOfMemoryError, ClosedError, DriverError
         """
-        if self._capture is None or (buffer := self._capture.alloc(self, shape, dtype)) is None:
+        if (capture := capture_of(self)) is None or (
+            buffer := capture.alloc(self, shape, dtype)
+        ) is None:
             if is_closed(self.state):
                 self._check_open()
             buffer = (<MemoryPool> self.device.pool).alloc(self.device, self, self.state, shape, dtype)
@@ -361,7 +371,7 @@ cdef class Queue(AnyQueue):
             When the buffer is not from `alloc`, belongs to another device, or is a graph's memory and not in use.
         ArgumentTypeError, DriverError
         """
-        if self._capture is None or not self._capture.free(self, buf):
+        if (capture := capture_of(self)) is None or not capture.free(self, buf):
             if is_closed(self.state):
                 self._check_open()
             free(self, self.state, buf)
@@ -378,7 +388,7 @@ cdef class Queue(AnyQueue):
         """
         if not callable(function):
             raise ArgumentTypeError(f"host() needs something to call, not {type(function).__name__}")
-        if self._capture is None or not self._capture.host(self, function):
+        if (capture := capture_of(self)) is None or not capture.host(self, function):
             submit_host_function(self, self.state, function)
 
     def gate(self) -> Gate:
@@ -408,7 +418,7 @@ cdef class Queue(AnyQueue):
             Whether `Event.elapsed` can use the event. A timed record is its own command, and needs a queue with timing,
             which every queue has where that is free (see `Device`).
         """
-        return record(self, self.state, self.device, self._capture, event, timing)
+        return record(self, self.state, self.device, capture_of(self), event, timing)
 
     def wait(self, event_or_queue: Event | Queue | IpcEvent | None = None) -> None:  # None: see setup.py
         """Let later commands of this queue start only when the event, or all work of the other queue so far, is done.
@@ -430,12 +440,12 @@ cdef class Queue(AnyQueue):
         if is_closed(self.state):
             self._check_open()
         if isinstance(event_or_queue, Event):
-            wait_for_event(self, self.state, self._capture, event_or_queue)
+            wait_for_event(self, self.state, capture_of(self), event_or_queue)
         elif isinstance(event_or_queue, Queue):
             if event_or_queue is not self:
                 wait_for_queue(
-                    self, self.state, self._capture, event_or_queue, (<Queue> event_or_queue).state,
-                    (<Queue> event_or_queue)._capture)
+                    self, self.state, capture_of(self), event_or_queue, (<Queue> event_or_queue).state,
+                    capture_of(event_or_queue))
         else:
             wait_for_foreign(self, self.state, event_or_queue, next(_ids))
             return
@@ -474,7 +484,7 @@ cdef class Queue(AnyQueue):
         """
         if is_closed(self.state):
             self._check_open()
-        if self._capture is not None or captures_under_way():
+        if self.captured_by is not None or captures_under_way():
             check_may_wait(self, "finish of")
         if on_host_thread():
             refuse_on_host_thread("Queue.finish()")
@@ -540,14 +550,15 @@ cdef class Queue(AnyQueue):
             When the capture gives no graph. It has ended.
         """
         self._check_open()
-        if self._capture is None:
+        capture = capture_of(self)
+        if capture is None:
             raise CaptureError(f"{self!r} is not captured")
-        return self._capture.end(self)
+        return capture.end(self)
 
     @property
     def capturing(self) -> bool:
         """Whether its commands become nodes of a graph. Also True in an invalidated capture, until it is ended."""
-        return self._capture is not None
+        return self.captured_by is not None
 
     # -- steps
 
@@ -560,8 +571,9 @@ cdef class Queue(AnyQueue):
         return self.device._new_step(self)
 
     def _refuse_in_capture(self, what: str) -> None:
-        if self._capture is not None:
-            self._capture.refuse(f"{what} on {self!r}")
+        capture = capture_of(self)
+        if capture is not None:
+            capture.refuse(f"{what} on {self!r}")
 
     # -- life
 
@@ -577,8 +589,9 @@ cdef class Queue(AnyQueue):
             if self.device.closed:
                 return
             raise InvalidArgumentError("the null queue lives as long as its device: close the Device")
-        if self._capture is not None:
-            self._capture.lose(self)
+        capture = capture_of(self)
+        if capture is not None:
+            capture.lose(self)
         with nogil:
             status = close_queue(self.state)
         collect_queue(self.state)
@@ -642,7 +655,7 @@ cdef bint captured_launch(
 ) except -1:
     """Capture the launch of a kernel that is not plain. Returns whether it became part of a graph."""
     cdef Py_ssize_t i
-    capture = queue._capture
+    capture = capture_of(queue)
     if capture is None or kernel.closed:
         return False
     given = list_of(arguments, count)

@@ -21,8 +21,6 @@ cdef extern from "races/state.hpp" namespace "forebay::races" nogil:
     void reach(const Clock* past)  # the host knows all of it to be done
 
     cdef cppclass Order:
-        size_t checking, raising
-        PyObject* reference
         void come_after(const Clock* past)
         Ref[Clock] moment()
 
@@ -35,11 +33,6 @@ cdef extern from "races/state.hpp" namespace "forebay::races" nogil:
     cdef cppclass Command:
         vector[Use] uses
         Ref[Clock] past  # what precedes it, once it has begun
-
-    cdef cppclass Memory:
-        uint64_t nbytes
-        uint32_t made
-        Ref[Clock] creation
 
     cdef struct Side:
         uint64_t queue
@@ -55,7 +48,12 @@ cdef extern from "races/state.hpp" namespace "forebay::races" nogil:
     cdef cppclass State:
         Order* find(uint64_t id)
         Order* add_queue(uint64_t id, Order* null, bint blocking, bint adopted, PyObject* reference)
-        Memory& memory_of(Usage* usage)
+        PyObject* reference_of(uint64_t id)
+        void note_made(Usage* usage, uint32_t made, uint64_t nbytes)
+        void copy_made(State& whole, Usage* usage)
+        void note_created(Usage* usage, Order* queue)
+        bint change_checking(Order* null, int by, bint raising)
+        bint raises(uint64_t null)
         void begin(Command& command, Order* queue, bint on_host_thread)
         vector[Conflict] judge(Command& command, uint32_t line)
         vector[Conflict] announce(Command& command, Order* queue, bint on_host_thread, uint32_t line)

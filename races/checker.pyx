@@ -7,7 +7,9 @@ depend on the device's progress. Neither a driver nor forebay's own vector clock
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+cimport cython
 from cpython.object cimport PyObject
+from cpython.ref cimport Py_XDECREF
 from libc.stdint cimport uint32_t, uint64_t, uint8_t, uintptr_t
 from libcpp.vector cimport vector
 
@@ -28,6 +30,7 @@ races = new State()
 cdef tuple NOWHERE = ("", 0, "")
 cdef dict numbers = {NOWHERE: 0}
 cdef list known = [NOWHERE]  # lines of the program and descriptions of uses, by number
+cdef object numbering = object()  # whose critical section guards these two
 cdef object uses_watcher = None
 
 
@@ -40,9 +43,10 @@ def watch_uses(watcher: Callable[[Any, set[int]], None] | None) -> None:
 
 
 cdef uint32_t number_of(tuple thing) except? 0:
-    number = numbers.setdefault(thing, len(known))
-    if number == len(known):
-        known.append(thing)
+    with cython.critical_section(numbering):
+        number = numbers.setdefault(thing, len(known))
+        if number == len(known):
+            known.append(thing)
     return number
 
 
@@ -128,13 +132,14 @@ cdef int on_host(DeviceState* device, Announcement announced) except -1:
 
 cdef int report(DeviceState* device, const vector[Conflict]& found, object queue=None, list missing=None) except -1:
     """Report each race once. Raises RaceError for the first certain one, new or not, if a Device wants that."""
-    cdef Order* first
-    cdef bint raises = races.find(device.null_queue.epochs.queue_id).raising != 0
+    cdef PyObject* reference
+    cdef bint raises = races.raises(device.null_queue.epochs.queue_id)
     conflicts = []
     for i in range(found.size()):
         conflict = SimpleNamespace(**found[i], second_queue=queue, missing=None if missing is None else missing[i])
-        first = races.find(found[i].first.queue)
-        conflict.first_queue = None if missing is not None or first == NULL else (<object> first.reference)()
+        reference = races.reference_of(found[i].first.queue)
+        conflict.first_queue = None if missing is not None or reference == NULL else (<object> reference)()
+        Py_XDECREF(reference)
         conflict.made, conflict.early = known[conflict.made], known[conflict.early]
         for side in (conflict.first, conflict.second):
             side["line"], side["what"] = known[side["line"]], known[side["what"]]
@@ -149,10 +154,8 @@ cdef int report(DeviceState* device, const vector[Conflict]& found, object queue
 cdef uint32_t made(DeviceState* device, Usage* usage, uint64_t nbytes) except? 0:
     """Note the line that makes memory, if the device is checked. Return its number."""
     cdef uint32_t line = line_of_program()
-    cdef Memory* memory
     if device.checked:
-        memory = &races.memory_of(usage)
-        memory.made, memory.nbytes = line, nbytes
+        races.note_made(usage, line, nbytes)
     return line
 
 
@@ -197,16 +200,13 @@ cdef int check_nodes(DeviceState* device, list announced, tuple nodes, list depe
     cdef vector[Conflict] found, own
     cdef Announcement each
     cdef Order* order
-    cdef Memory* memory
-    cdef Memory* whole
     line, missing = line_of_program(), []
     for place, each in enumerate(announced):
         order = graph.add_queue(place + 1, NULL, False, False, NULL)
         for other in dependencies[place]:
             order.come_after(graph.find(other + 1).moment().get())
         for use in each.command.uses:
-            memory, whole = &graph.memory_of(<Usage*> use.memory), &races.memory_of(<Usage*> use.memory)
-            memory.made, memory.nbytes = whole.made, whole.nbytes
+            graph.copy_made(races[0], <Usage*> use.memory)
         own = graph.announce(each.command, order, False, line)
         graph.settle(each.command, True)
         for conflict in own:
@@ -228,11 +228,9 @@ cdef int change_checking(AnyQueue null_queue, int by, bint raises) except -1:
     cdef Refs[QueueState] registered
     if not device.checked:
         reports.forget(null_queue.state.epochs.queue_id)
-    null.checking += by
-    null.raising += by * raises
-    if null.checking == 0:
+    device.checked = races.change_checking(null, by, raises)
+    if not device.checked:
         races.reach_all(null_queue.state.epochs.queue_id, races.past_of(null_queue.state.epochs.queue_id, ALL).get())
-    device.checked = null.checking != 0
     with nogil:
         registered_queues(device, registered)
         for queue in registered:

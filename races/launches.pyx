@@ -8,6 +8,7 @@ it uses. Another launch may then choose another part.
 
 import numpy as np
 
+cimport cython
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint64_t, uint8_t, uintptr_t
 from libc.string cimport memcpy
@@ -68,8 +69,11 @@ cdef int64_t evaluated(object size, Kernel kernel, const char* packed, int64_t o
 
 cdef list seen_in_code(Kernel kernel):
     """Return, for each parameter, the flags for a pointer that is not const, and the words of its use."""
-    cdef list seen = []
-    shown = kernel.accesses(kernel.name)
+    cdef list seen
+    with cython.critical_section(kernel):
+        if kernel.seen is not None:
+            return kernel.seen
+    seen, shown = [], kernel.accesses(kernel.name)
     for i, parameter in enumerate(kernel.parameters):
         access = shown[i] if len(shown) == kernel.count else ""
         if access == "reads":
@@ -79,8 +83,10 @@ cdef list seen_in_code(Kernel kernel):
         else:
             flags = WRITES | (0 if access else NOT_CONST)
         seen.append((flags, ("launch", kernel.name, f"{parameter.type_name} {parameter.name}")))
-    kernel.seen = seen
-    return seen
+    with cython.critical_section(kernel):
+        if kernel.seen is None:
+            kernel.seen = seen
+        return kernel.seen
 
 
 cdef Announcement announce_launch(
@@ -100,7 +106,7 @@ cdef int add_launch(
     cdef int64_t elements, first, end, itemsize
     cdef uint8_t flags
     cdef Py_ssize_t i
-    cdef list seen = kernel.seen if kernel.seen is not None else seen_in_code(kernel)
+    cdef list seen = seen_in_code(kernel)
     cdef dict parts = kernel.parts
     if parts is not None and UNIT in parts:
         return add_move(kernel, arguments, packed, parts[UNIT], uses)
@@ -141,7 +147,7 @@ cdef int add_followed(Kernel kernel, Announcement uses) except -1:
     cdef uint8_t flags = DOUBTFUL | (WRITES if kernel.follows else GIVEN)  # two with GIVEN cannot meet there
     cdef uint64_t context = kernel.state.null_queue.epochs.queue_id if kernel.state.null_queue != NULL else 0
     if kernel.follows and context not in everything:
-        everything[context] = <uintptr_t> new_usage().take()
+        everything.setdefault(context, <uintptr_t> new_usage().take())
     if context in everything:
         for use in uses.command.uses:
             flags |= use.flags & WRITES

@@ -1,5 +1,6 @@
-// The race checker's record of queues and memory, in the order that the program gives them. The GIL guards all of it.
-// Nothing here runs Python code, so no other command comes between the judging of a command and the noting of its uses.
+// The race checker's record of queues and memory, in the order that the program gives them. Each public function of
+// `State` and of its `Order`s holds the lock of the whole record, and none runs Python code. So no other command comes
+// between the judging of a command and the noting of its uses.
 #pragma once
 
 #include <Python.h>
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <mutex>
 #include <unordered_map>
 #include <vector>
 
@@ -50,6 +52,7 @@ inline bool join(Ref<Clock> &past, const Clock *other) {
 // A queue. Its epochs are the checker's own, because forebay's clocks drop what is done. `submitted` rises only where
 // something may have come after it, so uses of one epoch merge. `completed` is what the host has waited for.
 struct Order {
+    std::recursive_mutex &lock;  // of the record
     Ref<Epochs> epochs;
     Order *null;  // the null queue of its context, which may be itself
     bool blocking, adopted;
@@ -60,8 +63,8 @@ struct Order {
     Ref<Clock> past;  // of its next command, without the null queue's rules
     std::map<uint64_t, uint32_t> records;  // lines of its newest records, by epoch
 
-    Order(uint64_t id, Order *null, bool blocking, bool adopted, PyObject *reference)
-        : epochs(new_epochs(id)), null(null ? null : this), blocking(blocking), adopted(adopted), reference(reference) {
+    Order(std::recursive_mutex &lock, uint64_t id, Order *null, bool blocking, bool adopted, PyObject *reference)
+        : lock(lock), epochs(new_epochs(id)), null(null ? null : this), blocking(blocking), adopted(adopted), reference(reference) {
         Py_XINCREF(reference);
         advance_submitted(epochs);
     }
@@ -80,6 +83,7 @@ struct Order {
     // queue's rules then hold for the next command. A queue with a longer past begins an epoch, because what comes
     // after an epoch comes after all of its past.
     void come_after(const Clock *other) {
+        std::lock_guard held(lock);
         if (join(past, other)) begin_epoch();
     }
 
@@ -91,6 +95,7 @@ struct Order {
     }
 
     Ref<Clock> moment() {
+        std::lock_guard held(lock);
         Ref<Clock> made;
         precede(made);
         return made;
@@ -207,6 +212,7 @@ struct Memory {
 };
 
 class State {
+    std::recursive_mutex lock;
     std::unordered_map<uint64_t, Order> queues;
     std::unordered_map<void *, Memory> memories;
     Ref<Clock> told;  // what host functions come after, all together
@@ -271,21 +277,60 @@ class State {
         return found == memories.end() ? nullptr : &found->second;
     }
 
+    Memory &memory_of(void *usage) { return make_room(), memories.try_emplace(usage, usage).first->second; }
+
   public:
+    // The result stays as long as the caller has the Queue.
     Order *find(uint64_t id) {
+        std::lock_guard held(lock);
         auto found = queues.find(id);
         return found == queues.end() ? nullptr : &found->second;
     }
 
     Order *add_queue(uint64_t id, Order *null, bool blocking, bool adopted, PyObject *reference) {
-        return make_room(), &queues.try_emplace(id, id, null, blocking, adopted, reference).first->second;
+        std::lock_guard held(lock);
+        return make_room(), &queues.try_emplace(id, lock, id, null, blocking, adopted, reference).first->second;
     }
 
-    Memory &memory_of(void *usage) { return make_room(), memories.try_emplace(usage, usage).first->second; }
+    // Return a new reference to a queue's weak reference to itself; NULL for a queue that is gone.
+    PyObject *reference_of(uint64_t id) {
+        std::lock_guard held(lock);
+        Order *queue = find(id);
+        return queue ? Py_XNewRef(queue->reference) : nullptr;
+    }
+
+    void note_made(void *usage, uint32_t made, uint64_t nbytes) {
+        std::lock_guard held(lock);
+        Memory &memory = memory_of(usage);
+        memory.made = made;
+        memory.nbytes = nbytes;
+    }
+    void copy_made(State &from, void *usage) {
+        std::lock_guard held(from.lock);
+        Memory &memory = from.memory_of(usage);
+        note_made(usage, memory.made, memory.nbytes);
+    }
+    void note_created(void *usage, Order *queue) {
+        std::lock_guard held(lock);
+        memory_of(usage).creation = queue->moment();
+    }
+
+    // Check the context of a null queue for one Device more or less. Returns whether it is checked still.
+    bool change_checking(Order *null, int by, bool raising) {
+        std::lock_guard held(lock);
+        null->checking += by;
+        null->raising += raising ? by : 0;
+        return null->checking != 0;
+    }
+    bool raises(uint64_t null) {
+        std::lock_guard held(lock);
+        return find(null)->raising != 0;
+    }
 
     // Begin a command of a queue, or a record: it comes after what the null queue's rules say, and on the host thread
     // also after what the running function comes after.
     void begin(Command &command, Order *queue, bool on_host_thread) {
+        std::lock_guard held(lock);
         if (command.queue) return;
         command.queue = queue;
         command.past = queue->past;
@@ -298,6 +343,7 @@ class State {
 
     // Return the conflicts with earlier commands. Without a queue the host itself uses the memory, at once.
     std::vector<Conflict> judge(Command &command, uint32_t line) {
+        std::lock_guard held(lock);
         std::vector<Conflict> found;
         for (Use &use : command.uses) {
             use.line = line;
@@ -332,6 +378,7 @@ class State {
 
     // Judge a command before it is submitted. Note its uses, unless what was found refuses it.
     std::vector<Conflict> announce(Command &command, Order *queue, bool on_host_thread, uint32_t line) {
+        std::lock_guard held(lock);
         begin(command, queue, on_host_thread);
         for (const Use &use : command.uses)
             if (Memory *memory = known(use.memory)) join(command.past, memory->creation);
@@ -347,6 +394,7 @@ class State {
     // End a command. If submitted, its queue has its order, and its uses stand for earlier ones; else nothing is left.
     [[gnu::noinline]] void settle(Command &command, bool submitted) {
         if (!command.queue) return;
+        std::lock_guard held(lock);
         if (submitted) {
             command.queue->come_after(command.past);
             if (!command.tells) place(command);
@@ -369,18 +417,21 @@ class State {
 
     // Return what a command's host function may report: all that precedes it. The function may run before `settle`.
     Ref<Clock> tell(Command &command) {
+        std::lock_guard held(lock);
         if (!command.tells) place(command);
         command.tells = command.past;
         command.queue->precede(command.tells);
         return command.tells;
     }
     void run_function(const Ref<Clock> &past) {  // NULL when it ends
+        std::lock_guard held(lock);
         running = past;
         join(told, past);  // its command may not be settled yet
     }
 
     // Return what comes after a record.
     Ref<Clock> record(Order *queue, bool on_host_thread, uint32_t line) {
+        std::lock_guard held(lock);
         Command command;
         begin(command, queue, on_host_thread);
         settle(command, true);
@@ -393,6 +444,7 @@ class State {
     // Return what comes after all uses of memory, or all writes. Call this before looking for the uses to wait for, and
     // join the result after the wait: other threads may submit more meanwhile.
     Ref<Clock> past_of_uses(void *usage, bool writers_only) {
+        std::lock_guard held(lock);
         Memory *memory = known(usage);
         if (!memory) return nullptr;
         Ref<Clock> past = memory->forgotten;
@@ -403,6 +455,7 @@ class State {
 
     // Note a wait for a value in memory, which any other queue may write. Later conflicts are possible only.
     void wait_for_unseen(Order *queue) {
+        std::lock_guard held(lock);
         for (auto &[id, other] : queues)
             if (other.null == queue->null && &other != queue) queue->come_after(other.moment());
         queue->begin_epoch();
@@ -412,6 +465,7 @@ class State {
     // Return what the host comes after once it has waited for a queue; for the null queue also the blocking queues, or
     // all of its context. Call this before the wait, and `reach` after it.
     Ref<Clock> past_of(uint64_t id, Others others) {
+        std::lock_guard held(lock);
         Ref<Clock> past;
         for (auto &[each, queue] : queues)
             if (each == id || (queue.null->id() == id && (queue.blocking ? others != ALONE : others == ALL)))
@@ -419,13 +473,15 @@ class State {
         return past;
     }
     void reach_all(uint64_t null, const Clock *past) {
+        std::lock_guard held(lock);
         reach(past);
         for (auto &[id, queue] : queues)
             if (queue.null->id() == null && queue.vague <= completed_epoch(queue.epochs)) queue.vague = 0;
         sweep();
     }
 
-    std::vector<size_t> counts() const {  // of pieces of memory, their uses, and queues
+    std::vector<size_t> counts() {  // of pieces of memory, their uses, and queues
+        std::lock_guard held(lock);
         size_t uses = 0;
         for (auto &[usage, memory] : memories) uses += memory.uses.size();
         return {memories.size(), uses, queues.size()};

@@ -7,7 +7,6 @@ The module is compiled, because Python functions handle signals between their li
 `Capture` ends what it has begun.
 """
 
-import itertools
 import math
 import threading
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from forebay.core.errors import (
     CaptureUnjoinedError, CaptureUnmatchedError, CaptureUnsupportedError, CaptureWrongThreadError, NotSupportedError,
     StepError
 )
+from forebay.core.process import Numbers
 from forebay.queues.capture_rules import active, check_mode, lock
 from forebay.queues.graphs.executable import (
     make_alloc, make_bound, make_copy, make_fill, make_free, make_host, make_kernel
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from forebay.queues.memory.buffer import Buffer
     from forebay.queues.queue import Queue
 
-_ids = itertools.count(1)
+_ids = Numbers()
 
 
 class Capture:

@@ -46,7 +46,7 @@ from forebay.queues.launch.launch cimport (
 from forebay.queues.memory.allocation cimport OwnedMemory, memory_if_open, pointer_to
 from forebay.queues.memory.buffer cimport Buffer, add_use
 from forebay.queues.memory.transfers cimport copy_bytes, host_memory, host_memory_of, open_end
-from forebay.queues.queue cimport Queue
+from forebay.queues.queue cimport Queue, capture_of
 from forebay.races.checker cimport (
     Announcement, announce, begin_command, check_nodes, host_function, is_checked, join, races, record_point, settle
 )
@@ -1914,7 +1914,7 @@ cdef class ExecutableGraph:
         on._check_open()
         if on.device._context is not self.device._context:
             raise InvalidArgumentError(f"the graph belongs to {self.device.name}, {on!r} does not")
-        capture = on._capture
+        capture = capture_of(on)
         if capture is not None and self.capture_into(capture, on):
             return 0
         return self.launch_now(on)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,6 +10,7 @@ from weakref import ref
 
 from forebay.core.driver import AnyGraph, be
 from forebay.core.errors import ArgumentTypeError, CaptureError, ClosedError, InvalidArgumentError, NotSupportedError
+from forebay.core.process import Numbers
 from forebay.queues.graphs.executable import (
     Accesses,
     ExecutableGraph,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from forebay.queues.queue import Queue
 
 log: logging.Logger = logging.getLogger(__name__)
-_ids = itertools.count(1)
+_ids = Numbers()
 
 
 class Node:

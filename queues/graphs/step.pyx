@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 cimport cython
 from cpython.object cimport PyObject
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcmp
 from libcpp.vector cimport vector
 
@@ -512,7 +512,16 @@ cdef class LaneOwner:
 # -- steps, which `Queue.step` makes
 
 
-cdef list open_steps = []  # of all threads; only touched with the GIL
+cdef dict open_steps = {}  # by thread
+
+
+cdef bint claim(Queue queue, Step step):
+    """Let a queue be in a step, unless it is in one. Returns whether it was in none."""
+    with cython.critical_section(queue):
+        if queue.in_step is not None:
+            return False
+        queue.in_step = step
+    return True
 
 
 @cython.no_gc_clear
@@ -596,12 +605,11 @@ cdef class Step:
         self.queue._check_open()
         if self.queue._capture is not None:
             raise CaptureError(f"step on {self.queue!r}: it is captured")
-        if self.queue._step is not None:
+        other = open_steps.get(<uintptr_t> thread)
+        if other is not None and other.queue is not self.queue:
+            raise StepError(f"step on {self.queue!r}: a step of {other.queue!r} is open in this thread")
+        if not claim(self.queue, self):
             raise StepError(f"step on {self.queue!r}: it is in an open step already")
-        for other in open_steps:
-            if other.thread == thread:
-                raise StepError(f"step on {self.queue!r}: a step of {other.queue!r} is open in this thread")
-        self.queue._step = self
         if own is not None:
             status = open_lane(own)
             if status != 0 or self.closed:
@@ -612,7 +620,7 @@ cdef class Step:
                 self.queue._raise(status, "step")
         self.thread = thread
         self.is_open = True
-        open_steps.append(self)
+        open_steps[<uintptr_t> thread] = self
         open_step_count.fetch_add(1)
         return self
 
@@ -640,7 +648,7 @@ cdef class Step:
         joined, self.joined = self.joined, []
         queues = [owner.queue for owner in joined]  # a close by another thread would clear these
         self.is_open = False
-        open_steps.remove(self)
+        del open_steps[<uintptr_t> self.thread]
         open_step_count.fetch_sub(1)
         if own is not None:
             leave_lane(own, failed, 1)
@@ -678,8 +686,8 @@ cdef class Step:
         """Add a queue that waits for a queue of the step, or for an event recorded there at this epoch."""
         cdef LaneOwner owner
         if (
-            not self.is_open or self.own is None or self.thread != PyThreadState_Get() or queue._step is not None
-            or queue.device._context is not self.queue.device._context or queue._capture is not None
+            not self.is_open or self.own is None or self.thread != PyThreadState_Get()
+            or queue.device._context is not self.queue.device._context or queue.captured_by is not None
             or not can_collect(queue.state)
         ):
             return
@@ -689,7 +697,8 @@ cdef class Step:
         owner = self.owners.get(queue)
         if owner is None:
             owner = self.owners[queue] = new_lane(queue, queue.state)
-        queue._step = self
+        if not claim(queue, self):
+            return
         if open_lane(owner) == 0 and self.is_open:
             self.joined.append(owner)
         else:  # another thread has closed it meanwhile

@@ -52,6 +52,7 @@ cdef class Kernel:
     cdef uint64_t warned_of  # work-items, of a debugging device
     cdef list seen  # flags of races/checker.pxd and words by parameter, from `accesses`; None: not asked yet
     cdef int _check_open(self) except -1
+    cdef object native_if_open(self)
 
 
 cdef Kernel new_kernel(object device, DeviceState* state, object native, object identities, object accesses)

@@ -1,6 +1,5 @@
 """Kernels: their parameters, limits and scratch."""
 
-import itertools
 import math
 import weakref
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ from forebay.lifetimes.deferred cimport retire_after, retire_plans
 
 from forebay.core.driver import AnyQueue
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
-from forebay.core.process import finished_before_exit
+from forebay.core.process import Numbers, finished_before_exit
 from forebay.queues.kernels.parameters import Argument, read_size
 from forebay.queues.memory.pool import read_bytes
 from forebay.queues.memory.shapes import element_code, read_int
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
 # The driver's kernels by handle, for traces. The entry of a freed kernel may be replaced, because handles are reused.
 natives: weakref.WeakValueDictionary[int, DriverKernel] = weakref.WeakValueDictionary()
-_ids = itertools.count(1)  # never reused, so that a plan always belongs to its own kernel
+_ids = Numbers()  # never reused, so that a plan always belongs to its own kernel
 
 
 def names() -> dict[int, str]:
@@ -162,6 +161,11 @@ cdef class Kernel:
             raise ClosedError(f"kernel {self.name!r} is closed")
         return 0
 
+    cdef object native_if_open(self):
+        with cython.critical_section(self):
+            self._check_open()
+            return self.native
+
     @property
     def signature(self) -> str:
         """The kernel's declaration, as far as the driver knows it."""
@@ -175,8 +179,7 @@ cdef class Kernel:
     @property
     def static_local_bytes(self) -> int:
         """Bytes of local memory that the kernel declares for a group; 0 if the driver does not report them."""
-        self._check_open()
-        return self.native.static_local_bytes
+        return self.native_if_open().static_local_bytes
 
     def groups_at_once(self, block: Grid, local_bytes: SupportsIndex = 0) -> int:
         """Return how many groups of `block` work-items the device can run at once, at least.
@@ -197,23 +200,22 @@ cdef class Kernel:
             For a group that the kernel cannot have.
         ClosedError
         """
-        self._check_open()
+        native = self.native_if_open()
         extents = tuple(
             read_int(extent, f"kernel {self.name!r}: block is an int or a tuple of 1 to 3 ints")
             for extent in (block if isinstance(block, tuple) else (block,)))
-        axes = tuple(self.native.max_block_axis)
+        axes = tuple(native.max_block_axis)
         if not 1 <= len(extents) <= 3 or not all(1 <= n <= most for n, most in zip(extents, axes, strict=False)) or (
                 math.prod(extents) > self.max_block):
             raise InvalidArgumentError(
                 f"kernel {self.name!r} cannot have a block of {block}: 1 to {self.max_block} work-items, each at most "
                 f"{axes}")
         nbytes = read_bytes(local_bytes, "local_bytes")
-        return 0 if nbytes > self.local_bytes else self.native.groups_at_once((*extents, 1, 1)[:3], nbytes)
+        return 0 if nbytes > self.local_bytes else native.groups_at_once((*extents, 1, 1)[:3], nbytes)
 
     def _create(self) -> int:
         """Return the handle of a new driver kernel, owned by the caller."""
-        self._check_open()
-        native = self.native  # another thread may close the kernel
+        native = self.native_if_open()
         with finished_before_exit(f"kernel {self.name!r}"):
             handle = native.create(self.follows)
         natives[handle] = native
@@ -405,12 +407,12 @@ cdef class Kernel:
 
     def close(self) -> None:
         """Free the kernel once its launches are done. Bound launches live on. Does not block; may be called twice."""
-        if not self.closed:
-            self.closed = True
-            self.plain = False
+        with cython.critical_section(self):
+            closed, self.closed, self.plain = self.closed, True, False
+            native, self.native = self.native, None
+        if not closed:
             retire_plans(self.state, self.id)
-            retire_after(self.state, self.native, NULL, 0)
-            self.native = None
+            retire_after(self.state, native, NULL, 0)
 
     def __enter__(self) -> Self:
         self._check_open()

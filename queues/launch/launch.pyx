@@ -1747,8 +1747,9 @@ cdef list reductions_of(object queue, QueueState* state, list buffers):
             values = generation_of(allocation.usage), allocation.state.resident.unseen_writes.load()
         key = (<uintptr_t> allocation.usage, buffer.start, buffer.nbytes, buffer.dtype)
         known = (0, 0, 0) if buffer.nbytes == 0 else None
-        if known is None and allocation.reductions is not None and allocation.reductions_at == values:
-            known = allocation.reductions.get(key[1:])
+        with cython.critical_section(allocation):
+            if known is None and allocation.reductions is not None and allocation.reductions_at == values:
+                known = allocation.reductions.get(key[1:])
         if known is None:
             stale[key] = buffer, values
         found[key] = known
@@ -1768,10 +1769,11 @@ cdef list reductions_of(object queue, QueueState* state, list buffers):
             found[key] = result
             allocation = buffer.allocation
             if values is not None:  # discard the results of earlier values, and all when there are MANY
-                if allocation.reductions is None or allocation.reductions_at != values or (
-                        len(allocation.reductions) >= MANY):
-                    allocation.reductions, allocation.reductions_at = {}, values
-                allocation.reductions[key[1:]] = result
+                with cython.critical_section(allocation):
+                    if allocation.reductions is None or allocation.reductions_at != values or (
+                            len(allocation.reductions) >= MANY):
+                        allocation.reductions, allocation.reductions_at = {}, values
+                    allocation.reductions[key[1:]] = result
     return [found[key] for key in keys]
 
 

@@ -250,7 +250,8 @@ cdef class HostView:
 # -- pinned memory of the host
 
 
-cdef map[uint64_t, PyObject*] _pinned  # every PinnedMemory by its address; guarded by the GIL
+cdef map[uint64_t, PyObject*] pinned  # every PinnedMemory by its address
+cdef object pinning = object()  # whose critical section guards it
 
 
 @cython.no_gc_clear  # the collector must not drop `memory` before __dealloc__ has taken this off the list
@@ -269,29 +270,36 @@ cdef class PinnedMemory:
         self.address = address
         self.nbytes = nbytes
         if nbytes:
-            _pinned[self.address] = <PyObject*> self
+            with cython.critical_section(pinning):
+                pinned[self.address] = <PyObject*> self
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         PyBuffer_FillInfo(view, self, <void*> <uintptr_t> self.address, self.nbytes, False, flags)
 
     def __dealloc__(self):
         if self.nbytes:
-            _pinned.erase(self.address)
+            with cython.critical_section(pinning):
+                pinned.erase(self.address)
 
 
 cdef OwnedMemory pinned_memory_of(const void* address, size_t nbytes, DeviceState* state, uint64_t* start=NULL):
     cdef uint64_t first = <uint64_t> <uintptr_t> address
-    cdef map[uint64_t, PyObject*].iterator found = _pinned.upper_bound(first)
-    cdef PinnedMemory pinned
-    if found == _pinned.begin():
-        return None
-    predecrement(found)
-    pinned = <PinnedMemory> dereference(found).second
-    if first + nbytes <= pinned.address + pinned.nbytes and pinned.memory.state == state:
+    cdef map[uint64_t, PyObject*].iterator found
+    cdef PyObject* thing  # without a reference: another thread may be deleting it, unless the caller has bytes of it
+    with cython.critical_section(pinning):
+        found = pinned.upper_bound(first)
+        if found == pinned.begin():
+            return None
+        predecrement(found)
+        thing = dereference(found).second
+        if (
+            first + nbytes > (<PinnedMemory> thing).address + (<PinnedMemory> thing).nbytes
+            or (<PinnedMemory> thing).memory.state != state
+        ):
+            return None
         if start != NULL:
-            start[0] = first - pinned.address
-        return pinned.memory
-    return None
+            start[0] = first - (<PinnedMemory> thing).address
+        return (<PinnedMemory> thing).memory
 
 
 # -- other host memory, for the race checker

@@ -1,6 +1,5 @@
 """Buffers: typed, contiguous views of device memory, made by a Device."""
 
-import itertools
 import math
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ from forebay.core.driver import AnyBuffer, be
 from forebay.core.errors import (
     ArgumentTypeError, CaptureError, ClosedError, InvalidArgumentError, NotSupportedError, OutOfRangeError
 )
+from forebay.core.process import Numbers
 from forebay.queues.memory.allocation import HostView
 from forebay.queues.memory.shapes import (
     NotOnHost, StridedView, array_of, capsule_of, element_code, item_of, part_of, read_dtype, read_index, read_shape,
@@ -56,7 +56,7 @@ cdef object new_capsule(object owner, uint64_t address, tuple shape, object dtyp
     return capsule
 
 
-_part_ids = itertools.count(1)  # never reused, although the driver reuses the handles of parts
+_part_ids = Numbers()  # never reused, although the driver reuses the handles of parts
 
 
 cdef object view_in_place(Buffer buffer):
@@ -106,7 +106,7 @@ def note_creation(Buffer buffer not None, AnyQueue queue not None) -> None:
         return
     usage.creation = ClockEntry(state.epochs, epoch)
     if state.device.checked:
-        races.memory_of(usage).creation = order_of(queue).moment()
+        races.note_created(usage, order_of(queue))
 
 
 @cython.no_gc_clear

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from forebay.core.errors import NotSupportedError
+from forebay.core.process import Numbers
 from forebay.hip.compiled import handles, known
 from forebay.hip.compiled.handles import Address
 from forebay.hip.compiled.known import Known, enter, overlaps
@@ -44,7 +45,7 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 FIRST_NUMBER = 1 << 58  # beyond what any processor addresses
 ALIGNMENT = 4096
 
-_numbers = itertools.count(FIRST_NUMBER // ALIGNMENT)
+_numbers = Numbers(FIRST_NUMBER // ALIGNMENT)
 _graph_bases: weakref.WeakKeyDictionary[GraphMemory, int] = weakref.WeakKeyDictionary()
 
 

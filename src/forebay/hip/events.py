@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from forebay.events.event import Event, IpcEvent
+from forebay.core.process import Numbers
 from forebay.hip.compiled import streams as compiled
 from forebay.hip.compiled.streams import EventHandle
 from forebay.hip.devices import _on_reset, current_device, current_number
@@ -50,7 +50,7 @@ FLAGS: int = (
 BOTH_RELEASES: int = hipEventReleaseToDevice | hipEventReleaseToSystem
 FIRST_HANDLE = 1 << 61
 
-_numbers = itertools.count(1)
+_numbers = Numbers()
 _events: dict[int, ihipEvent_t] = {}
 _lock = threading.Lock()
 

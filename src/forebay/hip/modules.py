@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import inspect
-import itertools
 import os
 import struct
 import weakref
@@ -16,6 +15,7 @@ import numpy as np
 
 from forebay.core.driver import Language, Parameter
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
+from forebay.core.process import Numbers
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation, Place
 from forebay.hip.compiled import launch as hip_launch
@@ -58,7 +58,7 @@ FIRST_MODULE, FIRST_FUNCTION = 5 << 60, 6 << 60
 ASSERTION = "__forebay_assertion_failed"  # of hiprtc's headers
 AMD_CODE = (b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB")
 
-_numbers = itertools.count(1)
+_numbers = Numbers()
 _modules: dict[int, ihipModule_t] = {}
 _functions: weakref.WeakValueDictionary[int, ihipModuleSymbol_t] = weakref.WeakValueDictionary()
 

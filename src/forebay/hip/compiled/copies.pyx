@@ -76,7 +76,7 @@ cdef bint in_host_memory(object part) except -1:
 
 cdef Queue open_queue(PyObject* word):
     cdef Queue queue = queue_of(None if word == NULL else <object> word)
-    return None if queue is None or queue._capture is not None else queue
+    return None if queue is None or queue.captured_by is not None else queue
 
 
 cdef object copy_on(PyObject* const* words, PyObject* stream, bint blocks):

@@ -91,7 +91,7 @@ def set_null_queue(queue: Queue | None) -> None:
 
 def count_changes() -> int:
     """Return how often a thread's own queue may have become another one; before it is looked up, see `note_own`."""
-    return changes
+    return changes.load()
 
 
 def note_own(Queue queue not None, uint64_t as_of) -> None:
@@ -113,7 +113,7 @@ cdef Queue other_queue_of(object stream):
         queue = (<Handle> stream).queue
         if queue is None:
             if (<Handle> stream).address == PER_THREAD:
-                if own.as_of != changes:
+                if own.as_of != changes.load():
                     return None
                 queue = <Queue> own.queue
             elif (<Handle> stream).address <= LEGACY:

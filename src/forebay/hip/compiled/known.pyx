@@ -256,7 +256,7 @@ cdef object malloc_front(PyObject* const* given, Py_ssize_t count, PyObject* key
     queue = queue_of(None if words[1] == NULL else <object> words[1])
     if (
         queue is None or null_queue is None or queue.state.device != null_queue.state.device
-        or queue._capture is not None or not PyLong_CheckExact(<object> words[0])
+        or queue.captured_by is not None or not PyLong_CheckExact(<object> words[0])
         or PyLong_AsLongLongAndOverflow(<object> words[0], &overflow) <= 0
     ):
         return None
@@ -288,7 +288,7 @@ cdef object free_front(PyObject* const* given, Py_ssize_t count, PyObject* keywo
     queue = queue_of(None if words[1] == NULL else <object> words[1])
     address = (<Address> <object> words[0]).address
     thing = thing_at(address)
-    if queue is None or queue._capture is not None or thing is None:
+    if queue is None or queue.captured_by is not None or thing is None:
         return None
     buffer = thing
     if type(thing) is not Buffer:

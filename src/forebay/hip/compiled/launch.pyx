@@ -3,6 +3,7 @@
 What may go wrong, and what is looked up by number, is Python's business, see `connect`.
 """
 
+cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.object cimport Py_TYPE, PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
@@ -338,6 +339,17 @@ cdef inline bint check_items(Function function, Py_ssize_t count) except -1:
     return adds_local
 
 
+cdef object local_of(Function function, object nbytes):
+    """Local memory of this size, the same as last time if it was that."""
+    with cython.critical_section(function):
+        last = function.last_local
+    if last is None or last.nbytes != nbytes:
+        last = local(nbytes)
+        with cython.critical_section(function):
+            function.last_local = last
+    return last
+
+
 cdef int refuse_local(Kernel kernel, object shared) except -1:
     raise InvalidArgumentError(
         f"sharedMemBytes: {shared} bytes of local memory; {kernel.device.name} has {kernel.local_bytes}")
@@ -368,14 +380,13 @@ cdef int submit(PyObject* const* words) except -1:
     if shared is not no_bytes and shared and queue.state.device == kernel.state:
         if (<size_t> shared) > kernel.local_bytes:
             refuse_local(kernel, shared)
-    function.last_grid = grid = same(function.last_grid, words + GRID_X)
-    function.last_block = block = same(function.last_block, words + BLOCK_X)
+    with cython.critical_section(function):
+        function.last_grid = grid = same(function.last_grid, words + GRID_X)
+        function.last_block = block = same(function.last_block, words + BLOCK_X)
     try:
         for i in range(needed):
             if adds_local and i == function.local_at:
-                if function.last_local is None or function.last_local.nbytes != (shared or 1):
-                    function.last_local = local(shared or 1)  # no driver takes an argument of 0 bytes
-                item = function.last_local
+                item = local_of(function, shared or 1)  # no driver takes an argument of 0 bytes
             else:
                 item = argument(&kernel.layout[i], <object> PyTuple_GET_ITEM(items, i - (
                     adds_local and i > function.local_at)))

@@ -7,7 +7,7 @@ from forebay.core.state cimport open_step_count
 from forebay.events.event cimport Event, record, wait_for_event
 from forebay.hip.compiled.calls cimport answer, front, read, succeed
 from forebay.hip.compiled.handles cimport queue_of
-from forebay.queues.queue cimport Queue
+from forebay.queues.queue cimport Queue, capture_of
 
 from typing import TYPE_CHECKING
 
@@ -53,7 +53,7 @@ cdef object record_front(PyObject* const* given, Py_ssize_t count, PyObject* key
     queue = queue_of(None if words[1] == NULL else <object> words[1])
     if event is None or queue is None or event.state != queue.state.device:
         return None
-    record(queue, queue.state, queue.device, queue._capture, event, False)
+    record(queue, queue.state, queue.device, capture_of(queue), event, False)
     return succeed()
 
 
@@ -71,7 +71,7 @@ cdef object wait_front(PyObject* const* given, Py_ssize_t count, PyObject* keywo
         return None
     if open_step_count.load(memory_order_relaxed):
         return None
-    wait_for_event(queue, queue.state, queue._capture, event)
+    wait_for_event(queue, queue.state, capture_of(queue), event)
     return succeed()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import itertools
 import os
 import weakref
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, GraphUpdateError
+from forebay.core.process import Numbers
 from forebay.hip.compiled.calls import note_returned
 from forebay.hip.devices import _on_reset, current_device, number_of
 from forebay.hip.enums import hipError_t, hipGraphExecUpdateResult, hipGraphInstantiateFlags
@@ -51,7 +51,7 @@ ANY_FLAGS = int(  # as an enum its complement would be without bits that have no
     | Flags.hipGraphInstantiateFlagUseNodePriority
 )
 
-_numbers = itertools.count(1)
+_numbers = Numbers()
 
 
 class hipGraphNode(Number):
