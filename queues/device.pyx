@@ -1216,7 +1216,7 @@ class ThreadQueues(threading.local):
 
 
 _shared: list[Context] = []  # contexts with open Devices that others may join
-cdef object sharing = object()  # whose critical section guards that, and `open_devices` of each
+_sharing = threading.RLock()  # guards that, and `open_devices` of each; a finalizer may close a Device
 cdef atomic[uint64_t] owners  # how many Devices were made so far
 
 
@@ -1247,11 +1247,11 @@ cdef class Context:
 
     cdef leave(self):
         """Count a Device as closed. With the last, the null queue closes, and no Device can join any more."""
-        with cython.critical_section(sharing):
+        with _sharing:
             self.open_devices -= 1
             last = self.open_devices == 0
-            if last:
-                unshare(self)
+            if last and self in _shared:
+                _shared.remove(self)
         if last:
             with nogil:
                 close_queues(self.state, 0)
@@ -1259,12 +1259,13 @@ cdef class Context:
 
     cdef lose(self, str message):
         """Note that the device is lost: its queues refuse commands, and a new Device gets its own context."""
-        with cython.critical_section(sharing):
+        with _sharing:
             if self.lost is not None:
                 return
             self.lost = message
             self.state.lost = True
-            unshare(self)
+            if self in _shared:
+                _shared.remove(self)
         with nogil:
             refuse_all(self.state)
 
@@ -1307,22 +1308,11 @@ cdef Context context_of(object filter, bint private):
 cdef Context join_shared(object info, Context opened):
     """Join the context of a device, or share `opened`, if that is given and there is none. None: there is none."""
     cdef Context context
-    with cython.critical_section(sharing):
+    with _sharing:
         for context in _shared:
-            if is_of(context, info):
+            if context.driver.info.name == info.name and context.driver.info.native is info.native:
                 context.open_devices += 1
                 return context
         if opened is not None:
             _shared.append(opened)
         return opened
-
-
-cdef bint is_of(Context context, object info):
-    known = context.driver.info
-    return known.name == info.name and known.native is info.native
-
-
-cdef int unshare(Context context) except -1:
-    if context in _shared:
-        _shared.remove(context)
-    return 0

@@ -107,7 +107,9 @@ cdef int add_launch(
     cdef uint8_t flags
     cdef Py_ssize_t i
     cdef list seen = seen_in_code(kernel)
-    cdef dict parts = kernel.parts
+    cdef dict parts
+    with cython.critical_section(kernel):
+        parts = kernel.parts
     if parts is not None and UNIT in parts:
         return add_move(kernel, arguments, packed, parts[UNIT], uses)
     for i in range(kernel.count):

@@ -41,6 +41,7 @@ cdef class Kernel:
     cdef vector[Py_ssize_t] written  # the parameters through which a launch may write
     cdef dict parts  # what `reads` and `writes` declared, by index of the parameter; None: nothing
     cdef tuple scratch_sizes  # (index of the parameter, Size) of each that is declared
+    cdef tuple earlier_sizes  # kept, because launches by other threads may read them still
     cdef vector[char] left_out  # by parameter: whether it is scratch, so that launches leave its argument out
     cdef size_t max_block  # the most work-items of a group
     cdef size_t max_block_axis[3]

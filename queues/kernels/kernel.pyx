@@ -269,9 +269,11 @@ cdef class Kernel:
                         f"kernel {self.name!r}: {name!r} cannot be scratch, the size of other scratch is {declared!r}")
         if not all([isinstance(leaf, Argument) for leaf in size.leaves()]):
             _ = self.device._reductions  # built now: CUDA builds nothing while a gate is closed
-        self.left_out[index] = True
-        self.plain = False
-        self.scratch_sizes = (*self.scratch_sizes, (index, size))
+        with cython.critical_section(self):
+            self.left_out[index] = True
+            self.plain = False
+            self.earlier_sizes = self.earlier_sizes, self.scratch_sizes
+            self.scratch_sizes = (*self.scratch_sizes, (index, size))
 
     def reads(self, name: str, part: slice | None = None) -> None:
         """Declare for `Device.races` that the kernel only reads what the pointer parameter `name` points to.
@@ -316,7 +318,8 @@ cdef class Kernel:
                         raise InvalidArgumentError(
                             f"kernel {self.name!r}: a part is known by arguments, not by {leaf!r}")
                     self._check_leaf(name, leaf)
-        self.parts = {**(self.parts or {}), index: (writes, *bounds)}
+        with cython.critical_section(self):
+            self.parts = {**(self.parts or {}), index: (writes, *bounds)}
 
     def follow_pointers(self) -> None:
         """Declare that the kernel uses pointers that it finds in memory or gets as numbers (`Buffer.address`).

@@ -30,8 +30,7 @@ cdef class Known:
     cdef public object ipc_handle  # bytes, of memory that processes share
     cdef public size_t nbytes
     cdef public uint64_t base
-    cdef object last_part  # what `part_of` made last
-    cdef uint64_t last_offset
+    cdef tuple last_part  # (offset, part): what `part_of` made last
     cdef object __weakref__
     cdef object part_of(self, uint64_t offset, size_t nbytes)
 

@@ -71,11 +71,12 @@ cdef class Known:
         if nbytes == self.nbytes:
             return self.memory
         with cython.critical_section(self):
-            part = self.last_part
-            if part is None or self.last_offset != offset or part.nbytes != nbytes:
-                self.last_part = part = self.memory[offset:offset + nbytes]
-                self.last_offset = offset
-            return part
+            last = self.last_part
+        if last is None or last[0] != offset or last[1].nbytes != nbytes:
+            last = offset, self.memory[offset:offset + nbytes]
+            with cython.critical_section(self):
+                _before, self.last_part = self.last_part, last
+        return last[1]
 
 
 def connect(allocation: type[Known], device_kind: hipMemoryType, managed_kind: hipMemoryType) -> None:
