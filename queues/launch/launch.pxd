@@ -11,7 +11,7 @@ from cpython.object cimport PyObject, Py_TYPE
 from cython.operator cimport dereference
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcmp
-from libcpp.atomic cimport memory_order_relaxed, memory_order_release
+from libcpp.atomic cimport memory_order, memory_order_relaxed, memory_order_release, memory_order_seq_cst
 from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
@@ -67,6 +67,10 @@ cdef struct Views:
 
 
 cdef PyObject* the_null  # fb.NULL
+
+
+cdef extern from "<atomic>" namespace "std" nogil:
+    void atomic_thread_fence(memory_order order) noexcept
 
 
 cdef extern from *:
@@ -171,11 +175,26 @@ cdef inline bint is_ready_to_launch(QueueState* queue) noexcept nogil:
     return queue.order.pending.empty() and gathers_nothing(queue)
 
 
+cdef inline bint is_closed_since(QueueState* state, Plan* plan, uint64_t closings) noexcept nogil:
+    """Return whether any memory was closed since the arguments of a launch were checked, which a GIL rules out. They
+    are set: so a thread that closes some from now on finds the plan's use of it, by the epoch that the launch will have.
+    """
+    cdef uint64_t before = plan.epoch
+    plan.epoch = state.epochs.submitted.load(memory_order_relaxed) + 1
+    atomic_thread_fence(memory_order_seq_cst)
+    if state.device.resident.closings.load() == closings:
+        return False
+    plan.epoch = before
+    return True
+
+
 cdef inline Status submit_launch(
     QueueState* state, Plan* plan, const Geometry* geometry, const char* packed, const Clock* clock, Waits waits,
-    uint32_t* failed_at
+    uint32_t* failed_at, const uint64_t* closings=NULL
 ) noexcept nogil:
-    """Set changed arguments and call the driver, after `clock`. The queue is locked; its epoch has not advanced."""
+    """Set changed arguments and call the driver, after `clock`. The queue is locked; its epoch has not advanced. Unless
+    the caller holds the memory, it gives the device's count of closings from before it checked the arguments.
+    """
     cdef Moment moment
     cdef Status status
     if plan.all_known and is_same_block(plan.values.data(), packed, plan.values.size()):
@@ -186,6 +205,8 @@ cdef inline Status submit_launch(
             plan, packed, &moment, &state.counts.arg_bytes_set, &state.counts.arg_bytes_skipped, failed_at)
         if status != 0:
             return status
+    if FREE_THREADED and closings != NULL and is_closed_since(state, plan, closings[0]):
+        return NOT_NOW
     status = state.driver.launch(state.handle, plan.kernel, geometry, waits)
     if status == 0:
         state.counts.launches += 1
@@ -200,7 +221,8 @@ cdef inline void count_launch(QueueState* state, Plan* plan) noexcept nogil:
 
 
 cdef inline Status launch_ready(
-    QueueState* state, uint64_t kernel_id, const Geometry* geometry, const char* packed, uint32_t* failed_at
+    QueueState* state, uint64_t kernel_id, const Geometry* geometry, const char* packed, uint32_t* failed_at,
+    const uint64_t* closings
 ) noexcept nogil:
     """Submit a launch in the common case; NOT_NOW in any other. The queue is locked."""
     cdef Plan* plan
@@ -210,7 +232,7 @@ cdef inline Status launch_ready(
     plan = find_plan(state, kernel_id)
     if plan == NULL:
         return NOT_NOW
-    status = submit_launch(state, plan, geometry, packed, state.order.clock, no_waits(), failed_at)
+    status = submit_launch(state, plan, geometry, packed, state.order.clock, no_waits(), failed_at, closings)
     if status == 0:
         count_launch(state, plan)
     return status
@@ -224,6 +246,7 @@ cdef inline int launch(
     cdef char packed[MOST_PACKED]
     cdef const Geometry* geometry
     cdef uint32_t failed_at = NO_ARGUMENT
+    cdef uint64_t closings = 0
     cdef Status status = NOT_NOW
     cdef Views views
     if kernel.state != state.device:
@@ -231,18 +254,20 @@ cdef inline int launch(
     if not has_geometry(kernel, grid, block):
         return launch_elsewhere(queue, state, kernel, grid, block, arguments, count)
     geometry = &(<LastGeometry> last_geometry(kernel)).geometry
+    if FREE_THREADED:
+        closings = state.device.resident.closings.load()
     pack_arguments(kernel, arguments, count, packed, &views)  # `views.unusual` says whether it ran Python code
     if not views.unusual:
         if state.lock.try_lock():
-            status = launch_ready(state, kernel.id, geometry, packed, &failed_at)
-            if status == NOT_NOW and not state.order.pending.empty():
+            status = launch_ready(state, kernel.id, geometry, packed, &failed_at, &closings)
+            if status == NOT_NOW and not state.order.pending.empty() and not FREE_THREADED:
                 status = launch_locked(state, kernel, geometry, packed, False, NULL, &failed_at)
             if status == 0:
                 state.lock.unlock()
                 return 0
             if offer_and_unlock(state, kernel, packed):  # one call does both, to save instructions of a launch
                 return 0
-    elif views.unusual == HAS_BYTES:
+    elif views.unusual == HAS_BYTES and not FREE_THREADED:  # without a GIL the memory is held first
         status = launch_at_once(state, kernel, geometry, packed, True, NULL, &failed_at)
         if status == 0:
             if views.count:

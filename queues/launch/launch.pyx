@@ -214,7 +214,9 @@ cdef int launch_uncommon(
             answer = ask_step(state, kernel, &geometry, packed)
         if answer == COLLECTED:
             status = 0
-        elif versions == NULL and status == NOT_NOW and unusual & (RAN_PYTHON | HAS_MUCH) == RAN_PYTHON:
+        elif versions == NULL and status == NOT_NOW and not unusual & HAS_MUCH and (
+            FREE_THREADED or unusual & RAN_PYTHON
+        ):
             status = launch_at_once(state, kernel, &geometry, packed, spilled, NULL, &failed_at)
         while status in (NOT_NOW, NO_PLAN, NO_ROOM, NOT_CREATED):
             init_launch(
@@ -1422,14 +1424,16 @@ cdef int launch_bound(BoundLaunch bound, Status status) except -1:
 cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t flags, PyObject* keywords):
     cdef QueueState* state = bound.state.get()
     cdef Plan* plan
+    cdef uint64_t closings
     cdef Status status = NOT_NOW
     if PyVectorcall_NARGS(flags) or keywords != NULL:
         raise ArgumentTypeError("a bound launch takes no arguments: they were bound")
-    if state.device.resident.closings.load(memory_order_relaxed) != bound.closings:
+    closings = state.device.resident.closings.load(memory_order_relaxed)
+    if closings != bound.closings:
         bound.check_arguments()
     if state.lock.try_lock():
-        if is_ready_to_launch(state):
-            plan = bound.plan
+        plan = bound.plan
+        if is_ready_to_launch(state) and not (FREE_THREADED and is_closed_since(state, plan, closings)):
             status = state.driver.launch(state.handle, plan.kernel, &bound.geometry, no_waits())
             if status == 0:
                 state.counts.launches += 1

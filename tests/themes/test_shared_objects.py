@@ -216,6 +216,9 @@ class ClosedBuffer(Case):
     def do_close(self, at, turn):
         self.shared[turn].close()
 
+    def do_launch(self, at, turn):
+        self.scene.queues[at].launch(self.scene.copy, SIZE, 1, self.shared[turn], self.scene.x)
+
     def do_free(self, at, turn):
         memory = self.scene.queues[at].alloc(SIZE, "i4")
         self.scene.queues[at].free(memory)
