@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
 .SECONDARY:
-.PHONY: help demo test test-all test-long test-pocl test-cuda test-standin test-levelzero test-sycl test-on-sycl test-clusters test-on-clusters test-repeat campaign mutants check bench docs wheels clean
+.PHONY: help demo test test-all test-long test-pocl test-cuda test-standin test-levelzero test-sycl test-on-sycl test-clusters test-on-clusters test-free-threading test-on-free-threading test-repeat campaign mutants check bench docs wheels clean
 
 help:
 	@echo "make demo            process a photograph on several queues, and write demo.png"
@@ -36,6 +36,7 @@ help:
 	@echo "make test-cuda       run them all on an NVIDIA GPU over CUDA's driver"
 	@echo "make test-levelzero  run what can differ there on Intel's Level Zero driver without a GPU, most under its validation layer"
 	@echo "make test-sycl       run what can differ there on SYCL, in a separate environment with dpctl (1.7 GB)"
+	@echo "make test-free-threading  run what can differ on a Python without a GIL: make FREE_THREADED=python3.14t test-free-threading"
 	@echo "make test-clusters   run the programs for Dask and Ray, a worker of which is killed, in a separate environment"
 	@echo "make test-repeat     run the tests N=10 times, or until one fails, in varying order on a busy processor; ON=levelzero: there"
 	@echo "make campaign        run random programs, and compare memory with a model's; ARGS='--programs 100000 --seed 1'"
@@ -125,6 +126,16 @@ test-clusters:
 test-on-clusters: $(VENV)/with-cpu,clusters,pytest $(VENV)/observers
 	@$(BIN)/python -m forebay default
 	@$(BIN)/python -m pytest tests/package/test_cluster_examples.py $(ARGS)
+
+# A CPython without a GIL, in an environment of its own. Every two methods of each shared object are called more often.
+FREE_THREADED ?= python3.14t
+
+test-free-threading:
+	@$(MAKE) --no-print-directory VENV=$(VENV)-free-threading PYTHON=$(FREE_THREADED) test-on-free-threading
+
+test-on-free-threading: $(VENV)/with-cpu,pytest $(VENV)/observers
+	@PYTHON_GIL=0 FOREBAY_TURNS=100 $(BIN)/python -m pytest $(PARALLEL) tests/themes/test_shared_objects.py
+	@PYTHON_GIL=0 $(BIN)/python -m pytest $(PARALLEL) $(HERE) $(ARGS)
 
 bench: $(VENV)/with-cpu,bench $(VENV)/built
 	@$(BIN)/python -m microbench $(ARGS)

@@ -20,7 +20,7 @@ cdef class Handle(Address):
 # The classes of ordinary streams and pointers, because comparing is less than asking what a class is derived from
 cdef object stream_class
 cdef object pointer_class
-cdef Queue null_queue  # of stream 0 while it is the same for all threads, else None
+cdef Queue queue_of_null()  # the queue of stream 0 while it is the same for all threads, else None
 cdef Queue other_queue_of(object stream)
 
 

@@ -1,5 +1,6 @@
 """The objects that stand for pointers and streams in `forebay.hip`, and the queue of a stream."""
 
+cimport cython
 from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
 
@@ -34,7 +35,8 @@ cdef extern from *:
 
 stream_class = None
 pointer_class = None
-null_queue = None
+cdef Queue null_queue = None
+cdef object guard = object()  # whose critical section guards it
 cdef frozenset never_null = frozenset([tuple, list, str, bytes, bytearray, np.ndarray])  # what most programs pass
 cdef tuple numbers = (int, np.integer)
 cdef tuple ctypes_pointers = (ctypes.c_void_p, ctypes._Pointer)
@@ -86,7 +88,13 @@ def connect_pointers(kind: type[Address], base: type, buffer: Callable[[Any], An
 def set_null_queue(queue: Queue | None) -> None:
     """The queue of stream 0 while it is the same for all threads, else None."""
     global null_queue
-    null_queue = queue
+    with cython.critical_section(guard):
+        _before, null_queue = null_queue, queue
+
+
+cdef Queue queue_of_null():
+    with cython.critical_section(guard):
+        return null_queue
 
 
 def count_changes() -> int:
@@ -108,7 +116,7 @@ def forget_own() -> None:
 cdef Queue other_queue_of(object stream):
     cdef Queue queue
     if stream is None:
-        queue = null_queue
+        queue = queue_of_null()
     elif type(stream) is stream_class or isinstance(stream, Handle):
         queue = (<Handle> stream).queue
         if queue is None:
@@ -117,7 +125,7 @@ cdef Queue other_queue_of(object stream):
                     return None
                 queue = <Queue> own.queue
             elif (<Handle> stream).address <= LEGACY:
-                queue = null_queue
+                queue = queue_of_null()
     elif type(stream) is Queue:
         queue = stream
     else:

@@ -12,7 +12,7 @@ from libcpp.vector cimport vector
 from forebay.core.state cimport QueueState
 from forebay.hip.compiled.by_address cimport ByAddress, Entry, at_base, below, insert_above, remove
 from forebay.hip.compiled.calls cimport front, note_success, ok, raise_pending, read, succeed
-from forebay.hip.compiled.handles cimport Address, null_queue, pointer_class, queue_of
+from forebay.hip.compiled.handles cimport Address, pointer_class, queue_of, queue_of_null
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.pool cimport MemoryPool, free
 from forebay.queues.queue cimport Queue
@@ -246,7 +246,7 @@ cdef tuple free_names = ("dev_ptr", "stream")
 cdef object malloc_front(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
     cdef PyObject* room[2]
     cdef PyObject* const* words
-    cdef Queue queue
+    cdef Queue queue, first
     cdef Buffer buffer
     cdef Located pointer
     cdef int overflow = 0
@@ -254,9 +254,9 @@ cdef object malloc_front(PyObject* const* given, Py_ssize_t count, PyObject* key
     words = read(malloc_names, 1, given, count, keywords, room)
     if words == NULL or not has_addresses:
         return None
-    queue = queue_of(None if words[1] == NULL else <object> words[1])
+    queue, first = queue_of(None if words[1] == NULL else <object> words[1]), queue_of_null()
     if (
-        queue is None or null_queue is None or queue.state.device != null_queue.state.device
+        queue is None or first is None or queue.state.device != first.state.device
         or queue.captured_by is not None or not PyLong_CheckExact(<object> words[0])
         or PyLong_AsLongLongAndOverflow(<object> words[0], &overflow) <= 0
     ):
