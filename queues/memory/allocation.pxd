@@ -59,7 +59,7 @@ cdef class Allocation:
     cdef uint32_t made_at  # the race checker's number of the program line that made it, or 0
     cdef dict reductions  # by (start, nbytes, dtype), for the values that `reductions_at` names; None before the first
     cdef tuple reductions_at
-    cdef OwnedMemory close(self)  # returns its memory, unless it was closed before
+    cdef bint close(self)  # returns whether it was open
 
 
 cdef OwnedMemory own_memory(DeviceState* state, object native, bint listed, bint reusable=*)

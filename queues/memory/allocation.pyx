@@ -132,7 +132,8 @@ cdef class OpenAllocations:
         cdef list closed = []  # their memory, so that none is released within the section
         with cython.critical_section(self):
             while self.first != NULL:
-                closed.append(take_out(<Allocation> self.first))
+                closed.append((<Allocation> self.first).memory)
+                take_out(<Allocation> self.first)
 
 
 cdef void unlink(Allocation allocation):
@@ -144,16 +145,14 @@ cdef void unlink(Allocation allocation):
         allocation.siblings.first = allocation.after
 
 
-cdef OwnedMemory take_out(Allocation allocation):
-    """Close an allocation of the list, and return its memory. The caller is in the list's critical section: without the
-    GIL, what another thread deletes stays in the list until its `__dealloc__` is in there.
+cdef void take_out(Allocation allocation):
+    """Close an allocation of the list. The caller is in the list's critical section: without the GIL, what another thread
+    deletes stays in the list until its `__dealloc__` is in there.
     """
-    cdef OwnedMemory memory = allocation.memory
     unlink(allocation)
     allocation.closed = True
     allocation.state.resident.closings.fetch_add(1)
     allocation.memory = None
-    return memory
 
 
 @cython.no_gc_clear
@@ -169,9 +168,12 @@ cdef class Allocation:
                 if not self.closed:
                     unlink(self)
 
-    cdef OwnedMemory close(self):
+    cdef bint close(self):
         with cython.critical_section(self.siblings):
-            return None if self.closed else take_out(self)
+            if self.closed:
+                return False
+            take_out(self)
+        return True
 
 
 cdef Allocation new_allocation(object device, OwnedMemory memory):

@@ -23,7 +23,7 @@ from forebay.core.state cimport STILL_ALLOWED, DeviceState, QueueState
 from forebay.core.usage cimport note_use
 from forebay.core.vector_clock cimport Clock, ClockEntry, Epochs, is_empty, submitted_epoch
 from forebay.lifetimes.deferred cimport reach_point, retire_after
-from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, hold_memory, new_allocation, own_memory
+from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, memory_if_open, new_allocation, own_memory
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.races.checker cimport announce_use, is_checked, is_observed, made, settle
 from forebay.sync.ordering cimport carry_pending, submit_waits, wait_for_creation, wait_for_point
@@ -468,9 +468,10 @@ cdef int free(object queue, QueueState* state, object buf) except -1:
     if type(buf) is not Buffer:
         raise ArgumentTypeError(f"free() needs a Buffer, not {type(buf).__name__}")
     allocation = (<Buffer> buf).allocation
-    if allocation.closed:
+    memory = memory_if_open(allocation)
+    if memory is None:
         raise buf._closed_error("free: this Buffer was freed or closed before, and")
-    native = hold_memory(allocation).native
+    native = memory.native
     if type(native) is not Lease and not isinstance(native, Unpooled):
         raise InvalidArgumentError("free: this Buffer is not from Queue.alloc; its close() gives the memory back")
     if allocation.state != state.device:
@@ -490,8 +491,7 @@ cdef int free(object queue, QueueState* state, object buf) except -1:
     if type(native) is not Lease:
         native.free(state.epochs.queue_id, submitted_epoch(state.epochs))
     else:
-        memory = allocation.close()
-        if memory is None:
+        if not allocation.close():
             raise ClosedError("free: another thread has freed or closed this Buffer meanwhile")
         (<Lease> native).free_on(state)  # the block returns at once, or after another thread's call that uses it
         memory.freed = True

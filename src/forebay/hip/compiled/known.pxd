@@ -14,6 +14,12 @@ cdef class Located(Address):
     cdef public object _stream
 
 
+cdef class Part:
+    cdef object memory
+    cdef uint64_t offset
+    cdef size_t nbytes
+
+
 cdef class Known:
     cdef public object memory
     cdef public object kind
@@ -30,7 +36,7 @@ cdef class Known:
     cdef public object ipc_handle  # bytes, of memory that processes share
     cdef public size_t nbytes
     cdef public uint64_t base
-    cdef tuple last_part  # (offset, part): what `part_of` made last
+    cdef Part last_part  # what `part_of` made last
     cdef object __weakref__
     cdef object part_of(self, uint64_t offset, size_t nbytes)
 

@@ -54,6 +54,10 @@ cdef class Located(Address):
     _stream: int | None
 
 
+cdef class Part:
+    """A part of the memory of an allocation."""
+
+
 cdef class Known:
     """The base of `Allocation`: what there is to know without looking anything up."""
 
@@ -70,13 +74,16 @@ cdef class Known:
         """Return a part of the memory that lies in it, the same as last time if that was asked for."""
         if nbytes == self.nbytes:
             return self.memory
+        cdef Part last
         with cython.critical_section(self):
             last = self.last_part
-        if last is None or last[0] != offset or last[1].nbytes != nbytes:
-            last = offset, self.memory[offset:offset + nbytes]
+        if last is None or last.offset != offset or last.nbytes != nbytes:
+            last = Part.__new__(Part)
+            last.offset, last.nbytes = offset, nbytes
+            last.memory = self.memory[offset:offset + nbytes]
             with cython.critical_section(self):
                 _before, self.last_part = self.last_part, last
-        return last[1]
+        return last.memory
 
 
 def connect(allocation: type[Known], device_kind: hipMemoryType, managed_kind: hipMemoryType) -> None:
@@ -129,13 +136,27 @@ cdef object thing_at(uint64_t base):
         return None if found == NULL else <object> found.thing
 
 
+cdef object thing_below(uint64_t address, uint64_t* base):
+    """Return what begins at the highest base up to this address, and set the base. None for nothing."""
+    cdef Entry* found
+    with cython.critical_section(guard):
+        found = below(by_base, address)
+        if found == NULL:
+            return None
+        base[0] = found.base
+        return <object> found.thing
+
+
 cdef Known known_at(uint64_t base):
-    """Return the allocation that begins here; None for none. That of a Buffer is made when it is first asked for."""
+    """Return the allocation that begins here; None for none."""
+    thing = thing_at(base)
+    return known_of(thing, base) if type(thing) is Buffer else <Known> thing
+
+
+cdef Known known_of(object thing, uint64_t base):
+    """Return the allocation of a Buffer, made when it is first asked for."""
     cdef Known known
     cdef Entry* found
-    thing = thing_at(base)
-    if thing is None or type(thing) is not Buffer:
-        return <Known> thing
     known = new_of(allocation_class)
     known.memory = thing
     known.kind = of_device
@@ -155,14 +176,9 @@ cdef Known known_at(uint64_t base):
 
 cdef Known known_below(uint64_t address):
     """Return the allocation with the highest base up to this address; None for none."""
-    cdef Entry* found
-    cdef uint64_t base
-    with cython.critical_section(guard):
-        found = below(by_base, address)
-        if found == NULL:
-            return None
-        base = found.base
-    return known_at(base)
+    cdef uint64_t base = 0
+    thing = thing_below(address, &base)
+    return known_of(thing, base) if type(thing) is Buffer else <Known> thing
 
 
 def enter(known: Known) -> None:
