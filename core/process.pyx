@@ -77,7 +77,7 @@ def refuse_on_host_thread(what: str) -> None:
 
 
 cdef class Numbers:
-    """An iterator over 1, 2, 3, … for any number of threads. Before Python 3.14 `itertools.count` needs a GIL for that."""
+    """An iterator over 1, 2, 3, … for any number of threads. Before Python 3.14 `itertools.count` needs a GIL."""
 
     cdef atomic[uint64_t] next
 

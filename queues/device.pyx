@@ -35,7 +35,8 @@ from forebay.queues.host_functions cimport HostErrors, wait_for_openings
 from forebay.queues.kernels.kernel cimport new_kernel
 from forebay.queues.launch.launch cimport GUARD
 from forebay.queues.memory.allocation cimport (
-    Allocation, OpenAllocations, OwnedMemory, expose, hold_memory, memory_if_open, new_allocation, own_memory, pinned_memory_of
+    Allocation, OpenAllocations, OwnedMemory, expose, hold_memory, memory_if_open, new_allocation, own_memory,
+    pinned_memory_of
 )
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport NO_MORE_THAN, Lease, MemoryPool, new_pool

@@ -17,8 +17,8 @@ from forebay.core.plan cimport POINTER
 from forebay.core.ownership cimport Guard, Ref, release, retain
 from forebay.core.process cimport is_forked, on_host_thread
 from forebay.core.state cimport (
-    BY_CHECK, BY_WATCH, AnyQueue, DeviceState, Marker, QueueState, set_slow_path, set_captured, captures_under_way, is_closed,
-    new_queue_state, open_step_count, stats_of
+    BY_CHECK, BY_WATCH, AnyQueue, DeviceState, Marker, QueueState, captures_under_way, is_closed, new_queue_state,
+    open_step_count, set_captured, set_slow_path, stats_of
 )
 from forebay.core.vector_clock cimport Clock, ClockEntry, ClockRef, completed_epoch, is_empty, list_entries
 from forebay.events.event cimport Event, marker_of, queue_of, record, wait_for_event, wait_for_foreign, wait_for_queue

@@ -88,7 +88,7 @@ cdef PyObject* geometry_of_thread(Kernel kernel) except NULL
 
 
 cdef inline PyObject* last_geometry(Kernel kernel) except NULL:
-    """Return the kernel's LastGeometry. Without a GIL each thread has its own. It is valid while no Python code runs."""
+    """Return the kernel's LastGeometry; without a GIL the thread's. It is valid while no Python code runs."""
     return geometry_of_thread(kernel) if FREE_THREADED else <PyObject*> kernel.last
 
 
@@ -100,8 +100,8 @@ cdef inline bint has_geometry(Kernel kernel, object grid, object block) except -
 
 
 cdef inline const Geometry* read_geometry(Kernel kernel, object grid, object block) except NULL:
-    """Return the geometry of a launch, as of `last_geometry`. `plain_extents` has made grid and block, so earlier checks
-    stay valid.
+    """Return the geometry of a launch, as of `last_geometry`. `plain_extents` has made grid and block, so earlier
+    checks stay valid.
     """
     if not has_geometry(kernel, grid, block):
         work_out_geometry(kernel, grid, block)
@@ -177,7 +177,7 @@ cdef inline bint is_ready_to_launch(QueueState* queue) noexcept nogil:
 
 cdef inline bint is_closed_since(QueueState* state, Plan* plan, uint64_t closings) noexcept nogil:
     """Return whether any memory was closed since the arguments of a launch were checked, which a GIL rules out. They
-    are set: so a thread that closes some from now on finds the plan's use of it, by the epoch that the launch will have.
+    are set: a thread that closes some from now on finds the plan's use of it, by the epoch that the launch will have.
     """
     cdef uint64_t before = plan.epoch
     plan.epoch = state.epochs.submitted.load(memory_order_relaxed) + 1

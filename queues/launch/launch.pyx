@@ -1690,7 +1690,8 @@ cdef Snapshot take_snapshot(
         buffer = <object> arguments[<Py_ssize_t> index]
         snapshot.versions.memory.push_back(version_of(buffer.allocation.kept_usage))
         snapshot.dtypes.append(buffer.dtype)
-        snapshot.known.push_back(Known(index, buffer.allocation.exposed.load() != 0, buffer.nbytes, <PyObject*> buffer.dtype))
+        exposed = buffer.allocation.exposed.load() != 0
+        snapshot.known.push_back(Known(index, exposed, buffer.nbytes, <PyObject*> buffer.dtype))
     reduced = reductions_of(queue, state, list(buffers.values()))
     snapshot.sizes = sizes_of(kernel, snapshot.declared, known_of(scalars, buffers, reduced))
     allocate_scratch(queue, kernel, snapshot, last)

@@ -14,7 +14,6 @@ from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBuffer_FillInfo, PyBuffer_Rele
 from cpython.object cimport PyObject
 from cython.operator cimport dereference, predecrement
 from libc.stdint cimport uint64_t, uintptr_t
-from libcpp.atomic cimport atomic
 from libcpp.map cimport map
 
 from forebay.core.ownership cimport Guard, Ref
@@ -146,8 +145,8 @@ cdef void unlink(Allocation allocation):
 
 
 cdef void take_out(Allocation allocation):
-    """Close an allocation of the list. The caller is in the list's critical section: without the GIL, what another thread
-    deletes stays in the list until its `__dealloc__` is in there.
+    """Close an allocation of the list. The caller is in the list's critical section: without the GIL, what another
+    thread deletes stays in the list until its `__dealloc__` is in there.
     """
     unlink(allocation)
     allocation.closed = True

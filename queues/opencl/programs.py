@@ -32,8 +32,8 @@ _making = threading.Lock()
 
 
 def make_kernel(program: cl.Program, name: str) -> cl.Kernel:
-    """Make a kernel of pyopencl. It looks for the kernel's code in a cache that all threads share, which crashes without a
-    GIL when two do so at once (pytools 2026.1).
+    """Make a kernel of pyopencl. It looks for the kernel's code in a cache that all threads share, which crashes
+    without a GIL when two do so at once (pytools 2026.1).
     """
     with _making:
         return cl.Kernel(program, name)

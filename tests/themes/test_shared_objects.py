@@ -1,10 +1,11 @@
 """Threads share an object of each public class, and call each two of its methods at once, eight threads in all.
 
-Each launch adds 1 to an element of its own thread, so that the sum tells how many were executed. What one method does to
-the object may refuse another: then a documented error is raised, and nothing else has happened. With FOREBAY_TURNS set,
-each thread makes as many calls: see `make test-free-threading`.
+Each launch adds 1 to an element of its own thread, so that the sum tells how many were executed. What one method does
+to the object may refuse another: then a documented error is raised, and nothing else has happened. With FOREBAY_TURNS
+set, each thread makes as many calls: see `make test-free-threading`.
 """
 
+import contextlib
 import itertools
 import os
 import threading
@@ -167,10 +168,8 @@ class SharedEvent(Case):
         begin, end = (self.scene.timed[at].record(timing=True) for _ in range(2))
         end.wait()
         assert end.elapsed(begin) >= 0
-        try:
+        with contextlib.suppress(fb.InvalidArgumentError):  # it is not done yet, or was never recorded
             assert isinstance(self.shared.elapsed(begin), float)
-        except fb.InvalidArgumentError:  # it is not done yet, or was never recorded
-            pass
 
 
 class SharedBuffer(Case):
@@ -184,7 +183,7 @@ class SharedBuffer(Case):
         self.scene.queues[at].launch(self.scene.add, 1, 1, self.shared, SIZE + at, 0)
 
     def do_slice(self, at, turn):
-        part = self.shared[SIZE + at:SIZE + at + 1]
+        part = self.shared[SIZE + at : SIZE + at + 1]
         self.scene.queues[at].fill(part, turn)
         assert part.get(queue=self.scene.queues[at])[0] == turn
 
@@ -359,11 +358,16 @@ class SharedExpression(Case):
 
     def do_call(self, at, turn):
         x = self.memory[(at + turn) % THREADS]
-        assert (self.shared(x, x, queue=self.scene.queues[at]).get(queue=self.scene.queues[at]) == 2 * np.arange(x.size)).all()
+        assert (
+            self.shared(x, x, queue=self.scene.queues[at]).get(queue=self.scene.queues[at]) == 2 * np.arange(x.size)
+        ).all()
 
     def do_call_numbers(self, at, turn):
         x = self.memory[at]
-        assert (self.shared(x, turn, queue=self.scene.queues[at]).get(queue=self.scene.queues[at]) == np.arange(x.size) + turn).all()
+        assert (
+            self.shared(x, turn, queue=self.scene.queues[at]).get(queue=self.scene.queues[at])
+            == np.arange(x.size) + turn
+        ).all()
 
     def do_reduce(self, at, turn):
         x = self.memory[at]
@@ -404,14 +408,26 @@ class SharedGate(Case):
 
 
 CASES = [
-    SharedKernel, ClosedKernel, SharedQueue, ClosedQueue, SharedEvent, SharedBuffer, ClosedBuffer, SharedExecutable,
-    ClosedExecutable, SharedGraph, SharedDevice, OpenedDevice, SharedExpression, SharedByValue, SharedGate,
+    SharedKernel,
+    ClosedKernel,
+    SharedQueue,
+    ClosedQueue,
+    SharedEvent,
+    SharedBuffer,
+    ClosedBuffer,
+    SharedExecutable,
+    ClosedExecutable,
+    SharedGraph,
+    SharedDevice,
+    OpenedDevice,
+    SharedExpression,
+    SharedByValue,
+    SharedGate,
 ]
 PAIRS = [
     pytest.param(case, pair, id=f"{case.__name__}-{'-'.join(pair)}")
     for case in CASES
-    for pair in itertools.combinations_with_replacement(
-        [name[3:] for name in dir(case) if name.startswith("do_")], 2)
+    for pair in itertools.combinations_with_replacement([name[3:] for name in dir(case) if name.startswith("do_")], 2)
 ]
 
 
@@ -425,10 +441,8 @@ def test_two_methods_at_once(device, case, pair):
     def work(at):
         scene.numbers.at = at
         for turn in range(TURNS):
-            try:
+            with contextlib.suppress(*made.refusals):
                 methods[at % 2](at, turn)
-            except made.refusals:
-                pass
 
     together(*(lambda at=at: work(at) for at in range(THREADS)))
     if case is SharedGate:

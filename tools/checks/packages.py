@@ -56,7 +56,8 @@ def findings_of_versions(project):
             yield f"release/conda/recipe.yaml and pyproject.toml differ, in {section}: {each}"
     named = re.findall(r"Python :: 3\.(\d+)$", "\n".join(project["project"]["classifiers"]), re.MULTILINE)
     pythons = {
-        "cibuildwheel": project["tool"]["cibuildwheel"]["build"] == " ".join(f"cp3{minor}-*" for minor in named),
+        "cibuildwheel": project["tool"]["cibuildwheel"]["build"].split()
+        == [*(f"cp3{minor}-*" for minor in named), f"cp3{named[-1]}t-*"],
         "requires-python": project["project"]["requires-python"] == f">=3.{named[0]}",
         "release/wheels.py": runpy.run_path(str(ROOT / "release" / "wheels.py"))["VERSIONS"]
         == [f"python3.{minor}" for minor in named],

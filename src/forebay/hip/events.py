@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from forebay.events.event import Event, IpcEvent
 from forebay.core.process import Numbers
+from forebay.events.event import Event, IpcEvent
 from forebay.hip.compiled import streams as compiled
 from forebay.hip.compiled.streams import EventHandle
 from forebay.hip.devices import _on_reset, current_device, current_number
