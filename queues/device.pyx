@@ -1032,7 +1032,7 @@ def open_device(Device device, find_context: Callable[[], Context], timing: bool
     device._launch_memory = new_pool(device.state, device.driver, device.info.memory // 2)
     device._launch_memory.release_threshold = KEPT_FOR_LAUNCHES
     device._null_queue = new_queue(device, context.null_queue, None)
-    devices_made.append(weakref.ref(device, devices_made.remove))
+    devices_made[device.number] = weakref.ref(device, partial(devices_made.pop, device.number))
     if checks:
         change_checking(device._null_queue, 1, raises)
         device.check = "races,error" if raises else "races"
@@ -1132,7 +1132,7 @@ def _leave_all_to_parent() -> None:
     """In a forked child: release nothing of any device, and make its queues refuse commands."""
     cdef Device device
     if is_forked():
-        for made_one in devices_made:
+        for made_one in devices_made.values():
             device = made_one()
             if device is not None:
                 Py_INCREF(device)

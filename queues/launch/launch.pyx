@@ -518,21 +518,22 @@ cdef extern from *:
 cdef class GeometryOfThread(LastGeometry):
     """The last geometry of a thread without a GIL, kept by the thread's state."""
 
-    cdef PyObject** place
+    cdef int place  # in `geometries`
 
     def __dealloc__(self):
-        if self.place != NULL and self.place[0] == <PyObject*> self:
-            self.place[0] = NULL
+        if geometries[self.place] == <PyObject*> self:
+            geometries[self.place] = NULL
 
 
 cdef PyObject* geometry_of_thread(Kernel kernel) except NULL:
-    cdef PyObject** place = &geometries[kernel.id % 16]
+    cdef int place = kernel.id % 16
     cdef GeometryOfThread last
-    if place[0] == NULL:
+    if geometries[place] == NULL:
         last = GeometryOfThread.__new__(GeometryOfThread)
-        (<dict> PyThreadState_GetDict())[f"forebay.geometry.{kernel.id % 16}"] = last
-        last.place, place[0] = place, <PyObject*> last
-    return place[0]
+        last.place = place
+        (<dict> PyThreadState_GetDict())[f"forebay.geometry.{place}"] = last
+        geometries[place] = <PyObject*> last
+    return geometries[place]
 
 
 cdef int check_block(Kernel kernel, const size_t* block) except -1:

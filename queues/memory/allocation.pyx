@@ -68,11 +68,11 @@ def host_empty(
     return pinned.view(element).reshape(extents)
 
 
-made: list[weakref.ref[Device]] = []  # all Devices, oldest first
+made: dict[int, weakref.ref[Device]] = {}  # all Devices by number, oldest first
 
 
 def open_devices() -> list[Device]:
-    return [device for each in list(made) if (device := each()) is not None and not device.closed]
+    return [device for each in list(made.values()) if (device := each()) is not None and not device.closed]
 
 
 cdef class NativeMemory:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -28,16 +30,8 @@ from forebay.spirv.intel_cpu.program import IntelCpuProgram, without_vectors
 from forebay.spirv.intel_cpu.runtime import INTEL_CPU, intel_cpu_runtime, shown_to_loader
 from forebay.spirv.intel_cpu.warps_made import options_for_warps, without_warps
 
-_making = threading.Lock()
-
-
-def make_kernel(program: cl.Program, name: str) -> cl.Kernel:
-    """Make a kernel of pyopencl. It looks for the kernel's code in a cache that all threads share, which crashes
-    without a GIL when two do so at once (pytools 2026.1).
-    """
-    with _making:
-        return cl.Kernel(program, name)
-
+without_gil = contextlib.nullcontext() if getattr(sys, "_is_gil_enabled", lambda: True)() else threading.RLock()
+"""A lock around what makes programs and kernels: pyopencl 2026.1 has not declared that it needs no GIL, and crashes."""
 
 Declared = dict[str, list[declarations.Declared]]
 """The parameters of each kernel, by name. The size of a structure is 0 until it is queried."""
@@ -61,7 +55,7 @@ class OpenCLKernel(DriverKernel):
         self.program = program
         self._device = device
         self._size_of = size_of
-        kernel = make_kernel(program, name)
+        kernel = cl.Kernel(program, name)
         if declared is None:
             declared = declared_by(kernel, name)
         elif len(declared) != kernel.num_args:
@@ -93,7 +87,8 @@ class OpenCLKernel(DriverKernel):
         return operations.probe_argument_size(kernel, index, limit) or self._size_of(type_name)
 
     def create(self, follows: bool) -> int:
-        return operations.retain_kernel(make_kernel(self.program, self.name))
+        with without_gil:
+            return operations.retain_kernel(cl.Kernel(self.program, self.name))
 
 
 def redeclared(kernel: DriverKernel) -> list[declarations.Declared]:
@@ -263,7 +258,7 @@ class Builder(Compiler):
         probe = f"\nkernel {attribute} void forebay_size(int unused) {{ }}\n"
         try:
             program, _ = self.compile(f"{self._source!s}{probe}")
-            kernel = make_kernel(program, "forebay_size")
+            kernel = cl.Kernel(program, "forebay_size")
         except (errors.BuildError, cl.Error) as error:
             raise errors.NotSupportedError(
                 f"the driver of {self._info.name} does not report the size of the parameter type {type_name!r}: {error}"

@@ -6,6 +6,7 @@ import gc
 import signal
 import sys
 import threading
+import time
 
 import pytest
 
@@ -117,9 +118,11 @@ def test_ctrl_c(queue, kernels, x):
         pytest.skip("signals come to the main thread")
     step = queue.step()
     for i in range(200):
-        timer = threading.Timer(0.0002 * (i % 5), _thread.interrupt_main, (signal.SIGINT,))
+        begun = []  # not an Event: an interrupt within its lock would raise something else
+        timer = threading.Thread(target=interrupt, args=(begun, 0.0002 * (i % 5)))
+        timer.start()
         try:
-            timer.start()
+            begun.append(True)
             with step:
                 for _ in range(50):
                     queue.launch(kernels["count"], 4, 16, x)
@@ -132,6 +135,13 @@ def test_ctrl_c(queue, kernels, x):
     queue.finish()
     assert step_of(queue) is None
     assert device_data(set(x.get())) == {queue.stats.launches * 4 % (1 << 32)}
+
+
+def interrupt(begun, delay):
+    while not begun:
+        time.sleep(0)
+    time.sleep(delay)
+    _thread.interrupt_main(signal.SIGINT)
 
 
 def quiet(timer):

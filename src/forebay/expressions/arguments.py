@@ -133,9 +133,9 @@ class Expression:
         complex_numbers = any(way == NUMBER and dtype.kind == "c" for way, dtype in zip(ways, dtypes))  # noqa: B905
         simple = types.decided.keys() <= arrays and not complex_numbers
         if simple:
-            variant.be_last()
+            self._last.note(variant)
         else:
-            self._last.forget()
+            self._last.note(None)
         return Call(variant, queue, tuple(inputs), tuple(outputs), shape)
 
     def _split(self, args: tuple[Any, ...], result: Any) -> tuple[list[Any], list[Any]]:
@@ -264,7 +264,7 @@ class Expression:
                 raise NotSupportedError(f"{self.name}: {device.name} has no float64") from None
             raise BuildError(f"{self.name}, {self._code()}: {error}", log=error.log) from None
         counted = [i for i, parameter in enumerate(every) if parameter.raw and self._dialect is CPP]
-        return Variant(self._take(device, program), device, ways, dtypes, tuple(counted), self._reduces, self._last)
+        return Variant(self._take(device, program), device, ways, dtypes, tuple(counted), self._reduces)
 
     def __repr__(self) -> str:
         return f"<forebay.{type(self).__name__} {self.signature}: {self._code()}>"

@@ -55,46 +55,6 @@ def give_up(queue: Queue, buffers: tuple[Buffer, ...]) -> None:
             buffer.close()
 
 
-cdef class Variant  # below
-
-
-cdef class Last:
-    """Which variant of an expression the call before was for, while there is that variant.
-
-    Expressions outlive Devices, so they refer to no variant: each would keep its Device.
-    """
-
-    cdef object variant  # a weak reference; None for none
-
-    def forget(self) -> None:
-        """Have the next call be read anew."""
-        with cython.critical_section(self):
-            self.variant = None
-
-    cdef Variant find(self):
-        with cython.critical_section(self):
-            return None if self.variant is None else self.variant()
-
-    def launch_again(self, args: tuple[Any, ...], queue: Any, result: Any) -> tuple[Any, ...] | None:
-        """Launch an elementwise kernel for arguments that need no other variant, as `Variant.launch`; None as
-        `read_again`.
-        """
-        cdef Variant variant = self.find()
-        cdef tuple read = None if variant is None else variant.read_again(args, queue, result)
-        return None if read is None else variant.launch(read[1], read[2], read[3], read[4])
-
-    def read_again(
-        self, args: tuple[Any, ...], queue: Any, result: Any
-    ) -> tuple[Variant, Queue, tuple[Any, ...], tuple[Any, ...], tuple[int, ...]] | None:
-        """Read arguments that need no other variant: return that, the queue, the inputs, the outputs that were given,
-        and the shape of the elements.
-
-        None when anything is different or a mistake: then the arguments have to be read anew.
-        """
-        cdef Variant variant = self.find()
-        return None if variant is None else variant.read_again(args, queue, result)
-
-
 cdef class Variant:
     """What was built for arguments of certain types on a device, which keeps it. It does not refer to its expression.
     """
@@ -107,7 +67,6 @@ cdef class Variant:
     cdef readonly tuple counted  # the parameters whose number of elements is passed, too
     cdef bint reduces  # outputs have a shape of their own
     cdef object device
-    cdef Last last
     cdef tuple made  # the names of the outputs' dtypes, and an extent alone: what `Queue.alloc` reads fastest
     cdef Py_ssize_t taken
     cdef Py_ssize_t last_size  # of the launch before, and what was passed for it: a launch compares these by identity
@@ -121,7 +80,7 @@ cdef class Variant:
 
     def __init__(
         self, built: Any, device: Device, ways: tuple[str, ...], dtypes: tuple[dtype[Any], ...],
-        counted: tuple[int, ...], reduces: bool, last: Last
+        counted: tuple[int, ...], reduces: bool
     ) -> None:
         self.built = built
         self.device = device
@@ -132,13 +91,6 @@ cdef class Variant:
         self.taken = len(ways)
         self.made = tuple([dtype.str for dtype in dtypes[self.taken:]])
         self.last_size = -1
-        self.last = last
-
-    def be_last(self) -> None:
-        """Have the next call be compared with the arguments of this variant."""
-        cdef object reference = PyWeakref_NewRef(self, None)
-        with cython.critical_section(self.last):
-            self.last.variant = reference
 
     def launch(
         self, queue: Queue, arguments: tuple[Any, ...], outputs: tuple[Any, ...], shape: tuple[int, ...],
@@ -236,6 +188,44 @@ cdef class Variant:
         if type(queue) is not Queue or (<Queue> queue).device._context is not self.device._context:
             return None
         return self, queue, args, outputs, shape
+
+
+cdef class Last:
+    """Which variant of an expression the call before was for, while there is that variant.
+
+    Expressions outlive Devices, so they refer to no variant: each would keep its Device.
+    """
+
+    cdef object variant  # a weak reference; None for none
+
+    def note(self, variant: Variant | None) -> None:
+        """Have the next call be compared with the arguments of this variant; with None it is read anew."""
+        cdef object reference = None if variant is None else PyWeakref_NewRef(variant, None)
+        with cython.critical_section(self):
+            self.variant = reference
+
+    cdef Variant find(self):
+        with cython.critical_section(self):
+            return None if self.variant is None else self.variant()
+
+    def launch_again(self, args: tuple[Any, ...], queue: Any, result: Any) -> tuple[Any, ...] | None:
+        """Launch an elementwise kernel for arguments that need no other variant, as `Variant.launch`; None as
+        `read_again`.
+        """
+        cdef Variant variant = self.find()
+        cdef tuple read = None if variant is None else variant.read_again(args, queue, result)
+        return None if read is None else variant.launch(read[1], read[2], read[3], read[4])
+
+    def read_again(
+        self, args: tuple[Any, ...], queue: Any, result: Any
+    ) -> tuple[Variant, Queue, tuple[Any, ...], tuple[Any, ...], tuple[int, ...]] | None:
+        """Read arguments that need no other variant: return that, the queue, the inputs, the outputs that were given,
+        and the shape of the elements.
+
+        None when anything is different or a mistake: then the arguments have to be read anew.
+        """
+        cdef Variant variant = self.find()
+        return None if variant is None else variant.read_again(args, queue, result)
 
 
 cdef Py_ssize_t size_of(tuple shape) except -1:
