@@ -178,8 +178,8 @@ cdef class ClMemory(NativeMemory):
         if addresses:
             fine = CL_MEM_SVM_FINE_GRAIN_BUFFER if usm_type == "shared" else 0
             # Alignment 0 is that of the device's largest type, enough for every element type. NVIDIA's driver (580)
-            # sometimes returns no memory when it reserves another 2 MiB of addresses; the next call succeeds, or the one
-            # after it beside other threads.
+            # sometimes returns no memory when it reserves another 2 MiB of addresses; the next call succeeds, or
+            # beside other threads one of the next.
             for _ in range(16):
                 self.address = <uintptr_t> cl.SVMAlloc(native, CL_MEM_READ_WRITE | fine, nbytes, 0)
                 if self.address:
