@@ -11,6 +11,7 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 
 from forebay.core.driver cimport Driver, Reshape, Status, Waits
+from forebay.core.ownership cimport Guard, Lock
 from forebay.core.process cimport is_forked
 from forebay.queues.memory.allocation cimport ForeignMemory, NativeMemory
 from forebay.sync.ordering cimport wait_watched
@@ -152,6 +153,9 @@ cdef void free_lent(void* memory, void* data) noexcept nogil:
     cl.ReleaseContext(lent.context)
 
 
+cdef Lock allocating  # so that a thread's second call of clSVMAlloc is the driver's next, also without a GIL
+
+
 @cython.no_gc_clear  # freeing needs the context
 cdef class ClMemory(NativeMemory):
     """One allocation, freed with this object. Drop the last reference only when the device is done with it.
@@ -171,6 +175,7 @@ cdef class ClMemory(NativeMemory):
     ) -> None:
         cdef void* native = <void*> <uintptr_t> context.int_ptr
         cdef cl_int error = 0
+        cdef Guard guard
         self.context = context
         self.nbytes = nbytes
         self.usm_type = usm_type
@@ -178,13 +183,14 @@ cdef class ClMemory(NativeMemory):
         if addresses:
             fine = CL_MEM_SVM_FINE_GRAIN_BUFFER if usm_type == "shared" else 0
             # Alignment 0 is that of the device's largest type, enough for every element type. NVIDIA's driver (580)
-            # sometimes returns no memory when it reserves another 2 MiB of addresses; the next call succeeds, or
-            # beside other threads one of the next.
-            for _ in range(16):
+            # sometimes returns no memory when it reserves another 2 MiB of addresses; the next call succeeds.
+            guard.take(allocating)
+            for _ in range(2):
                 self.address = <uintptr_t> cl.SVMAlloc(native, CL_MEM_READ_WRITE | fine, nbytes, 0)
                 if self.address:
                     break
-            else:
+            guard.leave()
+            if not self.address:
                 raise OutOfMemoryError(f"clSVMAlloc returned no memory for {nbytes} bytes")
         if memory_object:
             self.handle = <uintptr_t> cl.CreateBuffer(
