@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
+from tests.helpers.device_data import device_data
 from tests.helpers.observer import EXECUTES
 from tests.helpers.threads import together
 
@@ -25,6 +26,10 @@ SOURCE = """
 kernel void add(global int *to, int at, int times) { atomic_add(to + at, times); }
 kernel void copy(global int *to, global const int *from) { to[get_global_id(0)] = from[get_global_id(0)]; }
 """
+
+
+def read(memory, queue=None):
+    return device_data(memory.get(queue=queue))
 
 
 class Shared:
@@ -107,7 +112,7 @@ class SharedQueue(Case):
         self.shared.copy(self.own[at], self.scene.x)
 
     def do_get(self, at, turn):
-        assert (self.scene.x.get(queue=self.shared) == np.arange(SIZE)).all()
+        assert (read(self.scene.x, self.shared) == np.arange(SIZE)).all()
 
     def do_record(self, at, turn):
         self.shared.record().wait()
@@ -119,7 +124,7 @@ class SharedQueue(Case):
     def do_alloc(self, at, turn):
         memory = self.shared.alloc(SIZE, "i4")
         self.shared.fill(memory, at)
-        assert (memory.get(queue=self.shared) == at).all()
+        assert (read(memory, self.shared) == at).all()
         self.shared.free(memory)
 
     def do_host(self, at, turn):
@@ -185,23 +190,23 @@ class SharedBuffer(Case):
     def do_slice(self, at, turn):
         part = self.shared[SIZE + at : SIZE + at + 1]
         self.scene.queues[at].fill(part, turn)
-        assert part.get(queue=self.scene.queues[at])[0] == turn
+        assert read(part, self.scene.queues[at])[0] == turn
 
     def do_read_launch(self, at, turn):
         to = self.scene.queues[at].alloc(SIZE, "i4")
         self.scene.queues[at].launch(self.scene.copy, SIZE, 1, to, self.shared[:SIZE])
-        assert (to.get(queue=self.scene.queues[at]) == np.arange(SIZE)).all()
+        assert (read(to, self.scene.queues[at]) == np.arange(SIZE)).all()
         self.scene.queues[at].free(to)
 
     def do_get(self, at, turn):
-        assert (self.shared[:SIZE].get(queue=self.scene.queues[at]) == np.arange(SIZE)).all()
+        assert (read(self.shared[:SIZE], self.scene.queues[at]) == np.arange(SIZE)).all()
 
     def do_view(self, at, turn):
         assert self.shared[:SIZE].view("u4").shape == self.shared[:SIZE].reshape(4, -1).reshape(-1).shape
         assert self.shared.generation >= 0
 
     def do_strided(self, at, turn):
-        assert (self.shared[:SIZE:2].get(queue=self.scene.queues[at]) == np.arange(0, SIZE, 2)).all()
+        assert (read(self.shared[:SIZE:2], self.scene.queues[at]) == np.arange(0, SIZE, 2)).all()
 
 
 class ClosedBuffer(Case):
@@ -223,7 +228,7 @@ class ClosedBuffer(Case):
         self.scene.queues[at].free(memory)
 
     def do_make(self, at, turn):
-        assert (self.scene.device.array(np.full(SIZE, at, "i4")).get() == at).all()
+        assert (read(self.scene.device.array(np.full(SIZE, at, "i4"))) == at).all()
 
     def do_ask(self, at, turn):
         assert self.shared[turn].closed in (True, False)
@@ -308,7 +313,7 @@ class SharedDevice(Case):
         self.scene.launch(queue=self.shared.per_thread_queue)
 
     def do_memory(self, at, turn):
-        assert (self.shared.array(np.full(SIZE, at, "i4")).get() == at).all()
+        assert (read(self.shared.array(np.full(SIZE, at, "i4"))) == at).all()
 
     def do_statistics(self, at, turn):
         assert self.shared.stats.launches >= 0
@@ -336,7 +341,7 @@ class OpenedDevice(Case):
 
     def do_open(self, at, turn):
         with fb.Device(self.shared) as device:
-            assert (device.array(np.full(SIZE, at, "i4")).get() == at).all()
+            assert (read(device.array(np.full(SIZE, at, "i4"))) == at).all()
 
     def do_open_alone(self, at, turn):
         if turn % 4 == 0:
@@ -359,19 +364,18 @@ class SharedExpression(Case):
     def do_call(self, at, turn):
         x = self.memory[(at + turn) % THREADS]
         assert (
-            self.shared(x, x, queue=self.scene.queues[at]).get(queue=self.scene.queues[at]) == 2 * np.arange(x.size)
+            read(self.shared(x, x, queue=self.scene.queues[at]), self.scene.queues[at]) == 2 * np.arange(x.size)
         ).all()
 
     def do_call_numbers(self, at, turn):
         x = self.memory[at]
         assert (
-            self.shared(x, turn, queue=self.scene.queues[at]).get(queue=self.scene.queues[at])
-            == np.arange(x.size) + turn
+            read(self.shared(x, turn, queue=self.scene.queues[at]), self.scene.queues[at]) == np.arange(x.size) + turn
         ).all()
 
     def do_reduce(self, at, turn):
         x = self.memory[at]
-        assert int(self.sum(x, queue=self.scene.queues[at]).get(queue=self.scene.queues[at])[()]) == at * (at + 1) // 2
+        assert read(self.sum(x, queue=self.scene.queues[at]), self.scene.queues[at]).sum() == at * (at + 1) // 2
 
 
 class SharedByValue(Case):
@@ -381,14 +385,14 @@ class SharedByValue(Case):
     def do_launch(self, at, turn):
         to = self.scene.queues[at].alloc(SIZE, "i4")
         self.scene.queues[at].launch(self.scene.copy, SIZE, 1, to, self.shared[turn % 3])
-        assert (to.get(queue=self.scene.queues[at]) == turn % 3).all()
+        assert (read(to, self.scene.queues[at]) == turn % 3).all()
         self.scene.queues[at].free(to)
 
     def do_make(self, at, turn):
         value = (100 * at + turn).to_bytes(4, "little")
         to = self.scene.queues[at].alloc(1, "i4")
         self.scene.queues[at].launch(self.scene.copy, 1, 1, to, fb.by_value(value))
-        assert to.get(queue=self.scene.queues[at])[0] == 100 * at + turn
+        assert read(to, self.scene.queues[at])[0] == 100 * at + turn
         self.scene.queues[at].free(to)
 
 
