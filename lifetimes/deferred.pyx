@@ -44,7 +44,7 @@ ctypedef pair[uint64_t, Retired*] Waiting
 
 cdef enum:
     AT_ONCE = 8  # queues that one collection polls
-    BUSY_AT_ONCE = 2  # nothing was done on so many: it stops, and the next collection begins with other queues
+    BUSY_AT_ONCE = 2  # busy queues after which it stops; the next collection begins with other queues
 
 
 cdef cppclass Abandoned:  # a dropped context with outstanding work

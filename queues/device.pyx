@@ -922,9 +922,9 @@ def give_back_shared(Device device) -> bool:
 
 
 cdef int retry_until(function, argument) except -1:
-    """Call it until it returns True: nothing signals that the last gate opened. The sleep lets signal handlers run."""
+    """Call it until it returns True, as it does once no gate is closed."""
     while not function(argument):
-        time.sleep(0.001)
+        time.sleep(0.001)  # nothing signals that the last gate opened; the sleep lets signal handlers run
     return 0
 
 

@@ -2290,5 +2290,6 @@ cdef class ExecutableGraph:
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self.closed else f"{len(self.works)} nodes"
+        with cython.critical_section(self):
+            state = "closed" if self.closed else f"{len(self.works)} nodes"
         return f"<forebay.ExecutableGraph, {state}, on {self.device.name}>"

@@ -645,9 +645,12 @@ cdef class Step:
         cdef LaneOwner refused = None
         cdef LaneOwner own = self.own  # another thread may close the step while the GIL is released
         cdef Guard guard
-        joined, self.joined = self.joined, []
+        with cython.critical_section(self):
+            opened, self.is_open = self.is_open, False
+            joined, self.joined = self.joined, []
+        if not opened:  # another thread has ended it meanwhile
+            return 0
         queues = [owner.queue for owner in joined]  # a close by another thread would clear these
-        self.is_open = False
         del open_steps[<uintptr_t> self.thread]
         open_step_count.fetch_sub(1)
         if own is not None:
@@ -686,7 +689,7 @@ cdef class Step:
         """Add a queue that waits for a queue of the step, or for an event recorded there at this epoch."""
         cdef LaneOwner owner
         if (
-            not self.is_open or self.own is None or self.thread != PyThreadState_Get()
+            not self.is_open or self.own is None or self.thread != PyThreadState_Get() or queue.in_step is not None
             or queue.device._context is not self.queue.device._context or queue.captured_by is not None
             or not can_collect(queue.state)
         ):

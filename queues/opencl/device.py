@@ -14,7 +14,7 @@ from forebay.core.driver import MOST_GROUPS, Adopted, BuiltProgram, DeviceInfo, 
 from forebay.queues.kernels import build
 from forebay.queues.opencl import operations
 from forebay.queues.opencl.operations import AdoptedMemory, ClMemory, MemoryPart
-from forebay.queues.opencl.programs import Builder, takes_spirv, without_gil
+from forebay.queues.opencl.programs import Builder, one_at_a_time, takes_spirv
 from forebay.spirv.intel_cpu.runtime import INTEL_CPU
 
 CL_QUEUE_PRIORITY_KHR = 0x1096
@@ -263,5 +263,5 @@ class OpenCLDevice(DriverDevice):
             build.expect()
 
     def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> BuiltProgram:
-        with without_gil:
+        with one_at_a_time:
             return Builder(self.context, self.info, source, options).build()

@@ -30,7 +30,7 @@ from forebay.spirv.intel_cpu.program import IntelCpuProgram, without_vectors
 from forebay.spirv.intel_cpu.runtime import INTEL_CPU, intel_cpu_runtime, shown_to_loader
 from forebay.spirv.intel_cpu.warps_made import options_for_warps, without_warps
 
-without_gil = contextlib.nullcontext() if getattr(sys, "_is_gil_enabled", lambda: True)() else threading.RLock()
+one_at_a_time = contextlib.nullcontext() if getattr(sys, "_is_gil_enabled", lambda: True)() else threading.RLock()
 """A lock around what makes programs and kernels: pyopencl 2026.1 has not declared that it needs no GIL, and crashes."""
 
 Declared = dict[str, list[declarations.Declared]]
@@ -87,7 +87,7 @@ class OpenCLKernel(DriverKernel):
         return operations.probe_argument_size(kernel, index, limit) or self._size_of(type_name)
 
     def create(self, follows: bool) -> int:
-        with without_gil:
+        with one_at_a_time:
             return operations.retain_kernel(cl.Kernel(self.program, self.name))
 
 

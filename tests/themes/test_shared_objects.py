@@ -151,6 +151,25 @@ class ClosedQueue(SharedQueue):
             self.shared.close()
 
 
+class SharedStep(Case):
+    refusals = (fb.StepError, fb.ClosedError)  # its queue is in the step already, of another thread; it is closed
+
+    def make(self):
+        self.queue = self.scene.device.queue(blocking=False)
+        return self.queue.step()
+
+    def do_enter(self, at, turn):
+        with self.shared:
+            self.scene.launch(queue=self.queue)
+
+    def do_launch(self, at, turn):
+        self.scene.launch(queue=self.queue)
+
+    def do_close(self, at, turn):
+        if turn == TURNS // 2:
+            self.shared.close()
+
+
 class SharedEvent(Case):
     def make(self):
         return self.scene.device.event(timing=True)
@@ -416,6 +435,7 @@ CASES = [
     ClosedKernel,
     SharedQueue,
     ClosedQueue,
+    SharedStep,
     SharedEvent,
     SharedBuffer,
     ClosedBuffer,
