@@ -122,10 +122,11 @@ cdef cppclass OpenStep:
     size_t waiting  # how many were collected and not submitted
     void (*submit)(QueueState* queue) noexcept nogil  # submits them; an error is raised when the step is left
     # Offers a launch of `kernel`, a Kernel. Needs the GIL. A queue that is `locked` stays locked; any other is locked
-    # meanwhile, if its lock is free.
+    # meanwhile, if its lock is free. `closings`: the device's count from before the arguments were checked, unless the
+    # caller holds their memory.
     Collecting (*collect)(
-        QueueState* queue, bint locked, PyObject* kernel, const Geometry* geometry, const char* packed, Status* status,
-        uint32_t* failed_at
+        QueueState* queue, bint locked, PyObject* kernel, const Geometry* geometry, const char* packed,
+        const uint64_t* closings, Status* status, uint32_t* failed_at
     ) noexcept
     # Notes that the launch was submitted as it is. Needs the GIL.
     int (*submitted)(

@@ -33,7 +33,7 @@ from forebay.queues.graphs.executable cimport (
     MOST_COPIES, Copy, Kept, Recorded, Recorder, Run, choose_copy, new_kept, submit_one, take_copies
 )
 from forebay.queues.kernels.kernel cimport Kernel
-from forebay.queues.launch.launch cimport create_plan, is_same_block
+from forebay.queues.launch.launch cimport FREE_THREADED, create_plan, is_closed_since, is_same_block
 from forebay.queues.queue cimport Queue
 from forebay.sync.ordering cimport (
     count_command, drop_pending, mark_before, may_stay_full, moment_of, owes_null_wait, waits_of_pending
@@ -222,8 +222,8 @@ cdef Status take_arguments(
 
 
 cdef Collecting collect(
-    QueueState* queue, bint locked, PyObject* launched, const Geometry* geometry, const char* packed, Status* status,
-    uint32_t* failed_at
+    QueueState* queue, bint locked, PyObject* launched, const Geometry* geometry, const char* packed,
+    const uint64_t* closings, Status* status, uint32_t* failed_at
 ) noexcept:
     """Collect a launch if it is the record's next one. Otherwise return how to submit it."""
     cdef Lane* lane = <Lane*> queue.step
@@ -264,6 +264,8 @@ cdef Collecting collect(
         entry.command.geometry = geometry[0]
         lane.versions[lane.at] += 1
         entry.changed_at[entry.plan.parameters.size()] = lane.versions[lane.at]
+    if FREE_THREADED and closings != NULL and is_closed_since(queue, &entry.epoch, closings[0]):
+        return OUT_OF_TURN
     if lane.waiting == 0:
         lane.before = submitted_epoch(queue.epochs)
     lane.waiting += 1

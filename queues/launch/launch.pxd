@@ -119,7 +119,7 @@ cdef Status launch_locked(
     QueueState* state, Kernel kernel, const Geometry* geometry, char* packed, bint spilled, const Versions* versions,
     uint32_t* failed_at
 ) noexcept
-cdef bint offer_and_unlock(QueueState* state, Kernel kernel, const char* packed) noexcept
+cdef bint offer_and_unlock(QueueState* state, Kernel kernel, const char* packed, const uint64_t* closings) noexcept
 cdef int launch_elsewhere(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
     Py_ssize_t count
@@ -175,16 +175,16 @@ cdef inline bint is_ready_to_launch(QueueState* queue) noexcept nogil:
     return queue.order.pending.empty() and gathers_nothing(queue)
 
 
-cdef inline bint is_closed_since(QueueState* state, Plan* plan, uint64_t closings) noexcept nogil:
+cdef inline bint is_closed_since(QueueState* state, uint64_t* epoch, uint64_t closings) noexcept nogil:
     """Return whether any memory was closed since the arguments of a launch were checked, which a GIL rules out. They
-    are set: a thread that closes some from now on finds the plan's use of it, by the epoch that the launch will have.
+    are set: a thread that closes some from now on finds the use of it, by the epoch that the launch will have.
     """
-    cdef uint64_t before = plan.epoch
-    plan.epoch = state.epochs.submitted.load(memory_order_relaxed) + 1
+    cdef uint64_t before = epoch[0]
+    epoch[0] = state.epochs.submitted.load(memory_order_relaxed) + 1
     atomic_thread_fence(memory_order_seq_cst)
     if state.device.resident.closings.load() == closings:
         return False
-    plan.epoch = before
+    epoch[0] = before
     return True
 
 
@@ -205,7 +205,7 @@ cdef inline Status submit_launch(
             plan, packed, &moment, &state.counts.arg_bytes_set, &state.counts.arg_bytes_skipped, failed_at)
         if status != 0:
             return status
-    if FREE_THREADED and closings != NULL and is_closed_since(state, plan, closings[0]):
+    if FREE_THREADED and closings != NULL and is_closed_since(state, &plan.epoch, closings[0]):
         return NOT_NOW
     status = state.driver.launch(state.handle, plan.kernel, geometry, waits)
     if status == 0:
@@ -265,7 +265,7 @@ cdef inline int launch(
             if status == 0:
                 state.lock.unlock()
                 return 0
-            if offer_and_unlock(state, kernel, packed):  # one call does both, to save instructions of a launch
+            if offer_and_unlock(state, kernel, packed, &closings):  # one call does both, to save instructions
                 return 0
     elif views.unusual == HAS_BYTES and not FREE_THREADED:  # without a GIL the memory is held first
         status = launch_at_once(state, kernel, geometry, packed, True, NULL, &failed_at)

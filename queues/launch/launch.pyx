@@ -386,7 +386,7 @@ cdef Collecting ask_step(
         step = state.step  # it may be left while the GIL is released
         if step == NULL or kernel.follows:
             return NOT_COLLECTED
-        answer = step.collect(state, False, <PyObject*> kernel, geometry, packed, &status, &failed_at)
+        answer = step.collect(state, False, <PyObject*> kernel, geometry, packed, NULL, &status, &failed_at)
         if answer != OWES_WAITS:
             return answer
         with nogil:
@@ -398,7 +398,7 @@ cdef Collecting ask_step(
     return OUT_OF_TURN
 
 
-cdef bint offer_and_unlock(QueueState* state, Kernel kernel, const char* packed) noexcept:
+cdef bint offer_and_unlock(QueueState* state, Kernel kernel, const char* packed, const uint64_t* closings) noexcept:
     """Offer the launch to any open step, unlock the queue, and return whether the step took it. If not,
     `launch_uncommon` offers it again, or raises what is wrong with its arguments.
     """
@@ -408,8 +408,8 @@ cdef bint offer_and_unlock(QueueState* state, Kernel kernel, const char* packed)
     cdef bint taken = False
     if state.slow_path == BY_STEP and step != NULL:
         taken = COLLECTED == step.collect(
-            state, True, <PyObject*> kernel, &(<LastGeometry> last_geometry(kernel)).geometry, packed, &status,
-            &failed_at)
+            state, True, <PyObject*> kernel, &(<LastGeometry> last_geometry(kernel)).geometry, packed, closings,
+            &status, &failed_at)
     state.lock.unlock()
     return taken and status == 0
 
@@ -1434,7 +1434,7 @@ cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t fla
         bound.check_arguments()
     if state.lock.try_lock():
         plan = bound.plan
-        if is_ready_to_launch(state) and not (FREE_THREADED and is_closed_since(state, plan, closings)):
+        if is_ready_to_launch(state) and not (FREE_THREADED and is_closed_since(state, &plan.epoch, closings)):
             status = state.driver.launch(state.handle, plan.kernel, &bound.geometry, no_waits())
             if status == 0:
                 state.counts.launches += 1

@@ -135,7 +135,7 @@ cdef class OpenAllocations:
                 take_out(<Allocation> self.first)
 
 
-cdef void unlink(Allocation allocation):
+cdef void unlink(Allocation allocation) noexcept:
     if allocation.after != NULL:
         (<Allocation> allocation.after).before = allocation.before
     if allocation.before != NULL:
@@ -144,7 +144,7 @@ cdef void unlink(Allocation allocation):
         allocation.siblings.first = allocation.after
 
 
-cdef void take_out(Allocation allocation):
+cdef void take_out(Allocation allocation) noexcept:
     """Close an allocation of the list. The caller is in the list's critical section: without the GIL, what another
     thread deletes stays in the list until its `__dealloc__` is in there.
     """

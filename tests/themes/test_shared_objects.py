@@ -234,6 +234,7 @@ class ClosedBuffer(Case):
     refusals = (fb.ClosedError, fb.InvalidArgumentError)  # a free of what is closed, or not from a pool
 
     def make(self):
+        self.steps = [queue.step() for queue in self.scene.queues]
         return [self.scene.device.empty(SIZE, "i4") for _ in range(TURNS)]
 
     def do_close(self, at, turn):
@@ -241,6 +242,16 @@ class ClosedBuffer(Case):
 
     def do_launch(self, at, turn):
         self.scene.queues[at].launch(self.scene.copy, SIZE, 1, self.shared[turn], self.scene.x)
+
+    def do_step(self, at, turn):
+        with self.steps[at]:
+            self.scene.queues[at].launch(self.scene.copy, SIZE, 1, self.shared[turn], self.scene.x)
+
+    def do_bind(self, at, turn):
+        self.scene.copy.bind(self.scene.queues[at], SIZE, 1, self.shared[turn], self.scene.x)()
+
+    def do_fill(self, at, turn):
+        self.scene.queues[at].fill(self.shared[turn], turn)
 
     def do_free(self, at, turn):
         memory = self.scene.queues[at].alloc(SIZE, "i4")

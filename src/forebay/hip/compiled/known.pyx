@@ -136,17 +136,6 @@ cdef object thing_at(uint64_t base):
         return None if found == NULL else <object> found.thing
 
 
-cdef object thing_below(uint64_t address, uint64_t* base):
-    """Return what begins at the highest base up to this address, and set the base. None for nothing."""
-    cdef Entry* found
-    with cython.critical_section(guard):
-        found = below(by_base, address)
-        if found == NULL:
-            return None
-        base[0] = found.base
-        return <object> found.thing
-
-
 cdef Known known_at(uint64_t base):
     """Return the allocation that begins here; None for none."""
     thing = thing_at(base)
@@ -177,7 +166,13 @@ cdef Known known_of(object thing, uint64_t base):
 cdef Known known_below(uint64_t address):
     """Return the allocation with the highest base up to this address; None for none."""
     cdef uint64_t base = 0
-    thing = thing_below(address, &base)
+    cdef Entry* found
+    thing = None
+    with cython.critical_section(guard):
+        found = below(by_base, address)
+        if found != NULL:
+            base = found.base
+            thing = <object> found.thing
     return known_of(thing, base) if type(thing) is Buffer else <Known> thing
 
 

@@ -36,7 +36,7 @@ def connect(asserting: dict[Any, Any]) -> None:
     watched = asserting
 
 
-cdef Event event_of(PyObject* word):
+cdef inline Event event_of(PyObject* word):
     """Return the event that a handle stands for; None when the definition has to look for it."""
     return (<EventHandle> word).event if isinstance(<object> word, EventHandle) else None
 
