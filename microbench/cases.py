@@ -258,7 +258,7 @@ CASES: dict[str, Case] = {
         Case(
             "threads",
             "Launches from threads; microseconds until each thread has made one",
-            lambda bench: [Point(f"{n} threads", "threads", (n,)) for n in bench.pick((1, 2, 4, 8), (1, 4))],
+            lambda bench: [Point(f"{n} threads", "threads", (n,)) for n in bench.pick((1, 2, 4, 8, 16), (1, 4))],
         ),
         Case(
             "first",

@@ -34,7 +34,7 @@ COUNTS = ("compared", "processor", "failed", "errors", "pairs")
 
 def report(**what):
     """Print what the parent process has to know, a line each."""
-    print(json.dumps(what), flush=True)
+    print(json.dumps(what) + "\n", end="", flush=True)
 
 
 def begin(seed):
@@ -43,22 +43,37 @@ def begin(seed):
     faulthandler.dump_traceback_later(PATIENCE, exit=True)
 
 
-def work(seeds, watch, check, of_hip):
-    """Run the programs."""
+def run_all(bench, seeds):
+    """Run the programs on a bench."""
+    for seed in seeds:
+        begin(seed)
+        try:
+            report(seed=seed, compared=bench.run(seed))
+        except Exception as error:
+            report(seed=seed, wrong=f"{type(error).__name__}: {error}")
+
+
+def work(seeds, threads, watch, check, of_hip):
+    """Run the programs, each thread on devices of its own."""
     from tests.hip.random_program import HipBench  # the parent needs no device
-    from tests.ordering.mixed import Bench
+    from tests.ordering.mixed import Bench, recording
 
     # Hardware that executes nothing says at once that everything is done: the observer answers for it.
     answering = contextlib.nullcontext() if observer.EXECUTES else observer.watch(select().backend)
-    with answering, HipBench() if of_hip else Bench(None, watch, check) as bench:
-        report(device=str(bench.devices[0]))
-        for seed in seeds:
-            begin(seed)
-            try:
-                report(compared=bench.run(seed))
-            except Exception as error:
-                report(wrong=f"{type(error).__name__}: {error}")
-        report(pairs=bench.pairs)
+    with answering, contextlib.ExitStack() as stack:
+        alone = threads == 1
+        benches = [
+            stack.enter_context(HipBench() if of_hip else Bench(None, watch, check, alone)) for _ in range(threads)
+        ]
+        device = benches[0].devices[0]
+        report(device=str(device))
+        stack.enter_context(recording(device, not alone, seeds[0] % 2 == 1))
+        started = [
+            threading.Thread(target=run_all, args=(bench, seeds[at::threads])) for at, bench in enumerate(benches)
+        ]
+        [thread.start() for thread in started]
+        [thread.join() for thread in started]
+        report(pairs=sum(bench.pairs for bench in benches))
 
 
 def work_with_failures(seeds, check):
@@ -74,10 +89,11 @@ def work_with_failures(seeds, check):
                     if outcome:
                         report(**outcome)
                     begin(seed)
-                    outcome = {"compared": bench.run(seed)}
+                    outcome = {"seed": seed, "compared": bench.run(seed)}
         except Exception as error:  # also of the end: the last program is reported when the devices are closed
             where = "".join(traceback.format_tb(error.__traceback__)[-4:])
-            outcome = {"wrong": f"{type(error).__name__}: {error} (on the devices since seed {together[0]})\n{where}"}
+            what = f"{type(error).__name__}: {error} (on the devices since seed {together[0]})"
+            outcome = {"seed": seed, "wrong": f"{what}\n{where}"}
         report(failed=bench.failed, errors=bench.errors, **outcome)
         if "wrong" in outcome:
             break  # another process goes on
@@ -95,13 +111,14 @@ class Campaign:
         self.device = None
 
     def command(self, seeds):
-        """Return the command and the environment of a process that runs programs."""
-        arguments = ["--seed", seeds[0], "--programs", len(seeds), "--worker", *self.options]
+        """Return the command and the environment of a process that runs programs, from the first to the last."""
+        first, last = next(iter(seeds)), next(reversed(seeds))
+        arguments = ["--seed", first, "--programs", last - first + 1, "--worker", *self.options]
         return python("-m", "tools.campaign", *arguments, **{VARIABLE: os.environ.get(VARIABLE)})
 
     def run(self, seeds):
         """Run programs in a process. When it ends in the middle of one, that was wrong; another process goes on."""
-        left = deque(seeds)
+        left, begun = dict.fromkeys(seeds), set()
         while left:
             command, environment = self.command(left)
             pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "encoding": "utf-8"}
@@ -109,31 +126,33 @@ class Campaign:
             errors = deque(maxlen=30)
             reader = threading.Thread(target=errors.extend, args=(process.stderr,))
             reader.start()
-            began = False
+            begun.clear()
             for line in process.stdout:
                 reported = json.loads(line)
-                began = began or "begun" in reported
                 self.device = reported.get("device", self.device)
+                if "begun" in reported:
+                    begun.add(reported["begun"])
                 self.note(left, reported)
             process.wait()
             reader.join()
-            if not began:  # nor would the next one
-                self.note(left, {"wrong": "".join(errors)})
+            if not begun:  # nor would the next one
+                self.note(left, {"seed": next(iter(left)), "wrong": "".join(errors)})
                 return
-            if process.returncode and left:
-                self.note(left, {"wrong": f"exit status {process.returncode}: {''.join(errors)}"})
+            if process.returncode:
+                for seed in begun & left.keys():
+                    self.note(left, {"seed": seed, "wrong": f"exit status {process.returncode}: {''.join(errors)}"})
 
     def note(self, left, reported):
         """Add a report. A program that has ended is none of those left."""
         with self.lock:
             for name in COUNTS:
                 self.counts[name] += reported.get(name, 0)
-            if "compared" in reported or "wrong" in reported:
-                seed = left.popleft()
+            if reported.get("seed") in left:  # else it had run when another thread's ended the process
+                del left[reported["seed"]]
                 self.done += 1
                 if "wrong" in reported:
-                    self.wrong[seed] = reported["wrong"]
-                    self.progress.console.print(f"seed {seed}: {reported['wrong']}", markup=False)
+                    self.wrong[reported["seed"]] = reported["wrong"]
+                    self.progress.console.print(f"seed {reported['seed']}: {reported['wrong']}", markup=False)
                 self.progress.update(self.task, completed=self.done)
 
 
@@ -141,17 +160,20 @@ class Campaign:
 @click.option("--programs", type=click.IntRange(1), default=1000, help="How many.")
 @click.option("--seed", type=click.IntRange(0), default=0, help="That of the first; the others count up.")
 @click.option("--processes", type=click.IntRange(1), default=1, help="Run side by side.")
+@click.option("--threads", type=click.IntRange(1), default=1, help="Of each process, on one context.")
 @click.option("--watch", is_flag=True, help="Check the order of the driver's calls, too.")
 @click.option("--failures", is_flag=True, help="Calls of the driver fail at random places.")
 @click.option("--check", is_flag=True, help="Check for races, too: there are none.")
 @click.option("--hip", is_flag=True, help="Programs of HIP's functions.")
 @click.option("--worker", is_flag=True, hidden=True)
-def main(programs, seed, processes, watch, failures, check, hip, worker):
+def main(programs, seed, processes, threads, watch, failures, check, hip, worker):
     """Run random programs with everything in the mix, and compare all memory with a sequential model's."""
+    if threads > 1 and (watch or failures or hip):
+        raise click.UsageError("--threads: an observer, failing calls and HIP's only device are of the whole process")
     seeds = range(seed, seed + programs)
     if worker:
         checked = "races,error" if check else None
-        work_with_failures(seeds, checked) if failures else work(seeds, watch, checked, hip)
+        work_with_failures(seeds, checked) if failures else work(seeds, threads, watch, checked, hip)
         faulthandler.cancel_dump_traceback_later()
         report(processor=time.process_time())
         return
@@ -161,13 +183,13 @@ def main(programs, seed, processes, watch, failures, check, hip, worker):
     with Progress(*columns, TimeRemainingColumn(), console=shown, disable=not shown.is_terminal) as progress:
         chosen = {"--watch": watch, "--failures": failures, "--check": check, "--hip": hip}
         options = [option for option, is_chosen in chosen.items() if is_chosen]
-        campaign = Campaign(progress, programs, *options)
+        campaign = Campaign(progress, programs, "--threads", threads, *options)
         ends = [programs * number // processes for number in range(processes + 1)]
-        threads = [
+        started = [
             threading.Thread(target=campaign.run, args=(seeds[first:end],)) for first, end in itertools.pairwise(ends)
         ]
-        [thread.start() for thread in threads]
-        [thread.join() for thread in threads]
+        [thread.start() for thread in started]
+        [thread.join() for thread in started]
     counts, seconds = campaign.counts, time.monotonic() - began
     console.print(f"device              {campaign.device}")
     console.print(f"programs            {campaign.done:,}, from seed {seed}")

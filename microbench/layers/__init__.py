@@ -395,8 +395,12 @@ class Layer:
     def threads(self, size: int) -> Subject:
         """Launches from the given number of threads, each on a stream of its own."""
         streams = self.streams(size)
-        run = partial(run_threads, [self.run(self.enqueue(stream, self.kernel())) for stream in streams])
-        return Subject(run, partial(self.around, streams, True), self.note)
+        launches = [self.in_thread(self.run(self.enqueue(stream, self.kernel()))) for stream in streams]
+        return Subject(partial(run_threads, launches), partial(self.around, streams, True), self.note)
+
+    def in_thread(self, launch: Run) -> Run:
+        """The launches of a thread that is new, where it has to do something before them."""
+        return launch
 
     def reproducer(self, streams: int, whole: bool) -> Subject:
         """Turns of that case's program beside idle streams; only their launches count unless the whole does."""

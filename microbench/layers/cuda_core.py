@@ -13,14 +13,14 @@ except ImportError:
 
 from .. import kernels
 from ..raw.cuda import need_nvidia
-from . import Apart, Ground, Texts
+from . import Apart, Ground, Run, Texts
 
 
 class CudaCore(Apart):
     """`cuda.core.launch` and its streams and events."""
 
     about = "cuda.core: launch, streams, events and buffers; streams not held"
-    operations = "launch launch_finish record wait query alloc"
+    operations = "launch launch_finish record wait query alloc threads"
     texts: Texts = Texts(
         launch="launch(h{0}, config, k, *given)",
         signal="h{0}.record(h{1})",
@@ -50,3 +50,7 @@ class CudaCore(Apart):
     def make_stream(self, kind: str = "blocking") -> Any:
         """A `cuda.core.Stream`."""
         return self._device.create_stream()
+
+    def in_thread(self, launch: Run) -> Run:
+        """With the device, which each thread has to make its own."""
+        return lambda n: (core.Device().set_current(), launch(n))[1]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .. import kernels
-from ..layers import AbsentError, Ground, Handle, Layer, Subject, Texts
+from ..layers import AbsentError, Ground, Handle, Layer, Run, Subject, Texts
 from . import CLoop, Kernel
 
 LEGACY, PER_THREAD, NON_BLOCKING, DISABLE_TIMING, RELAXED = 1, 2, 1, 2, 2
@@ -93,7 +93,8 @@ class CudaLoop(CLoop):
             raise AbsentError(str(error)) from error
         self.do("cuInit 0")
         device = self.made("cuDeviceGet made 0")
-        self.do("cuCtxSetCurrent context", context=self.made("cuDevicePrimaryCtxRetain made device", device=device))
+        self.names["context"] = self.made("cuDevicePrimaryCtxRetain made device", device=device)
+        self.do("cuCtxSetCurrent context")
         image = ctypes.create_string_buffer(module().encode())
         self.names["module"] = self.made("cuModuleLoadData made image", image=image)
         self.end_stream: Callable[[int], None] = lambda stream: self.do("cuStreamDestroy_v2 queue", queue=stream)
@@ -158,9 +159,10 @@ class CudaLoop(CLoop):
         """The driver's own null rule."""
         return Layer.alternate(self)
 
-    def threads(self, size: int) -> Subject:
-        """Not there: each thread would need the context."""
-        raise AbsentError("the threads of C have no CUDA context")
+    def in_thread(self, launch: Run) -> Run:
+        """With the context, which each thread has to make its own."""
+        enter = self.run(self.steps("cuCtxSetCurrent context", (), self.names, ""))
+        return lambda n: (enter(1), launch(n))[1]
 
     def replay(self, length: int, changed: int) -> Subject:
         """``cuGraphLaunch``, after ``cuGraphExecKernelNodeSetParams`` for what changed."""

@@ -205,11 +205,13 @@ def drawn_for_threads(draw, count, weights=WEIGHTS):
 class Bench:
     """Devices of one name to run programs on: as they are, one that debugs, and one whose pool rather waits.
 
-    On OpenCL the steps of every other program collect launches, into the recordings of the tests.
+    On OpenCL the steps of every other program collect launches, into the recordings of the tests, which are the whole
+    process's: a bench that is not `alone` in it has those that are there.
     """
 
-    def __init__(self, name=None, watched=False, check=None):
+    def __init__(self, name=None, watched=False, check=None, alone=True):
         self.watched, self.pairs = watched, 0  # whether the driver's calls are, and the pairs that were judged
+        self.alone = alone
         # Private: an observer that answers for null hardware knows nothing of gates from before its watch.
         self.devices = [fb.Device(name, debug=debug, check=check, private=True) for debug in (False, True, False)]
         self.devices[2].pool.growth_limit = 0
@@ -236,7 +238,7 @@ class Bench:
         count = 2 if draw.random() < 0.15 else 1
         operations = drawn_for_threads(draw, count)
         device, built, careful = self.devices[kind], self.built[kind], count > 1 or kind != 0
-        with recording(device, seed % 2 == 1, seed % 4 == 1), watching(device, self.watched) as watch:
+        with recording(device, self.alone and seed % 2 == 1, seed % 4 == 1), watching(device, self.watched) as watch:
             players, _ = run(
                 lambda: MixedPlayer(MixedProgram(device, built, careful, watch, seed % 5 == 4), count == 1), operations
             )
