@@ -197,6 +197,7 @@ cdef inline Status submit_launch(
     """
     cdef Moment moment
     cdef Status status
+    cdef uint64_t before = plan.epoch
     if plan.all_known and is_same_block(plan.values.data(), packed, plan.values.size()):
         state.counts.arg_bytes_skipped += plan.argument_bytes
     else:
@@ -210,6 +211,8 @@ cdef inline Status submit_launch(
     status = state.driver.launch(state.handle, plan.kernel, geometry, waits)
     if status == 0:
         state.counts.launches += 1
+    elif FREE_THREADED:
+        plan.epoch = before  # which was that of this launch
     return status
 
 

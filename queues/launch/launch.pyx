@@ -1425,7 +1425,7 @@ cdef int launch_bound(BoundLaunch bound, Status status) except -1:
 cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t flags, PyObject* keywords):
     cdef QueueState* state = bound.state.get()
     cdef Plan* plan
-    cdef uint64_t closings
+    cdef uint64_t closings, before
     cdef Status status = NOT_NOW
     if PyVectorcall_NARGS(flags) or keywords != NULL:
         raise ArgumentTypeError("a bound launch takes no arguments: they were bound")
@@ -1434,12 +1434,15 @@ cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t fla
         bound.check_arguments()
     if state.lock.try_lock():
         plan = bound.plan
+        before = plan.epoch
         if is_ready_to_launch(state) and not (FREE_THREADED and is_closed_since(state, &plan.epoch, closings)):
             status = state.driver.launch(state.handle, plan.kernel, &bound.geometry, no_waits())
             if status == 0:
                 state.counts.launches += 1
                 state.counts.arg_bytes_skipped += plan.argument_bytes
                 count_launch(state, plan)
+            elif FREE_THREADED:
+                plan.epoch = before
         state.lock.unlock()
     if status != 0:
         launch_bound(bound, status)

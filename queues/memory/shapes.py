@@ -46,16 +46,18 @@ def element_code(dtype: np.dtype[Any] | None) -> int:
     return 0 if dtype is None else _CODES.get(dtype.base.char, 0)
 
 
-_SHORT = reprlib.Repr()
+class _Short(reprlib.Repr):
+    def repr_int(self, x: int, level: int) -> str:  # CPython prints not more than some thousand digits
+        return super().repr_int(x, level) if x.bit_length() < 2000 else f"<int of {x.bit_length()} bits>"
+
+
+_SHORT = _Short()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
 
 
 def shortened(value: Any, most: int = 80) -> str:
     """Return the value's repr for a message, in one line and cut if it is long."""
-    try:
-        text = " ".join(_SHORT.repr(value).split())
-    except ValueError:  # an int of more digits than CPython prints
-        text = f"<{type(value).__name__} of {value.bit_length()} bits>"
+    text = " ".join(_SHORT.repr(value).split())
     return text if len(text) <= most else f"{text[: most - 8]}…{text[-7:]}"
 
 

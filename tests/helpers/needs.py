@@ -5,6 +5,7 @@
 
 import os
 import re
+import sys
 
 from forebay import hip
 from forebay.queues.opencl.programs import options_for_variables
@@ -28,6 +29,8 @@ NEEDS = {
     "waits that starve": lambda info: info.backend in ("opencl", "sycl") and info.kind == "cpu",
     # pyopencl makes the queues of OpenCL, and the tests cannot make that fail
     "queues made by forebay": lambda info: info.backend != "opencl",
+    # Without a GIL pyopencl's builds take turns.
+    "builds at once": lambda info: info.backend != "opencl" or getattr(sys, "_is_gil_enabled", lambda: True)(),
     # CUDA has no kernel objects: forebay keeps the arguments itself until a launch.
     "arguments set by calls": lambda info: info.backend != "cuda",
     # On CUDA a graph without host functions is one graph of the driver's, branches included.

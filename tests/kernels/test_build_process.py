@@ -159,6 +159,7 @@ def test_threads_build_at_once(device):
 
 @pytest.mark.threads
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="as many build at once as there are processors")
+@pytest.mark.needs("builds at once")
 def test_one_build_does_not_wait_for_another(device):
     with around_builds("answer", before=threading.Barrier(2, timeout=60).wait):
         together(*[lambda name=name: device.program(spirv.fill_module(name)) for name in ("one", "other")])
