@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -135,6 +136,7 @@ class Scene:
         self._things: dict[str, Any] = {"device": bench.device}
         self._numbers = itertools.count(1)  # threads share it
         self._recorded: list[Change] | None = None
+        self._model = threading.Lock()
         self._zeros = self._cell("zeros", np.zeros(WIDTH, "u4"))
 
     def play(self, text: str) -> None:
@@ -406,7 +408,8 @@ class Scene:
     def change(self, change: Change) -> None:
         """Change the model now, or when what is being recorded runs."""
         if self._recorded is None:
-            change()
+            with self._model:
+                change()
         else:
             self._recorded.append(change)
 
