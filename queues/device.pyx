@@ -1040,7 +1040,8 @@ def open_device(Device device, find_context: Callable[[], Context], timing: bool
 
 
 def find_built(Device device, owner: object, key: Hashable) -> Any:
-    cdef dict kept = device._built.data.get(weakref.ref(owner))  # as its `get`, without a call of Python's
+    # As its `get`, without a call of Python's. No `dict`: Cython's `get` borrows, and other threads may delete entries
+    cdef object kept = device._built.data.get(weakref.ref(owner))
     return None if kept is None else kept.get(key)
 
 

@@ -314,7 +314,7 @@ cdef class HostMemory:
     cdef uint64_t begin  # the address that offsets are counted from
 
 
-cdef dict host_memory = {}  # by id of the owner
+cdef object host_memory = {}  # by id of the owner; no `dict`, as in `find_built`
 
 
 cdef object owner_of(object host):

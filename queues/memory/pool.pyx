@@ -110,8 +110,8 @@ cdef Kind kind_of(object dtype):
     kind.dtype = read_dtype(dtype)
     kind.itemsize = kind.dtype.itemsize
     kind.code = <uint64_t> element_code(kind.dtype) << ELEMENT_AT
-    if type(dtype) is str and len(_kinds) < MANY_KINDS:
-        _kinds[dtype] = kind
+    if type(dtype) is str and len(_kinds) < MANY_KINDS:  # an entry stays: `get` of Cython borrows it for a moment
+        return <Kind> _kinds.setdefault(dtype, kind)
     return kind
 
 
