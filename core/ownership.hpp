@@ -63,6 +63,40 @@ template <class T> struct Refs : std::vector<Ref<T>> {
 
 }  // namespace forebay
 
+// -- words that are read without the lock under which they are written
+
+namespace forebay {
+
+// A relaxed atomic that reads as a plain word. With a GIL it is one: GCC tests a plain word in memory, and adds to it,
+// by one instruction, but needs two and three for an atomic.
+template <class T> class Relaxed {
+    T word{};
+
+  public:
+    Relaxed() noexcept = default;
+    explicit Relaxed(T value) noexcept : word(value) {}
+#ifdef Py_GIL_DISABLED
+    Relaxed(const Relaxed &other) noexcept : word(other) {}
+    operator T() const noexcept { return __atomic_load_n(&word, __ATOMIC_RELAXED); }
+    Relaxed &operator=(T value) noexcept {
+        __atomic_store_n(&word, value, __ATOMIC_RELAXED);
+        return *this;
+    }
+    Relaxed &operator=(const Relaxed &other) noexcept { return *this = T(other); }
+#else
+    operator T() const noexcept { return word; }
+    Relaxed &operator=(T value) noexcept {
+        word = value;
+        return *this;
+    }
+#endif
+    template <class To> explicit operator To *() const noexcept { return static_cast<To *>(T(*this)); }
+    Relaxed &operator+=(T more) noexcept { return *this = T(*this) + more; }
+    Relaxed &operator-=(T less) noexcept { return *this = T(*this) - less; }
+};
+
+}  // namespace forebay
+
 // -- locks
 
 // For clang's -Wthread-safety (`python -m tools.checks locks`); empty for other compilers.

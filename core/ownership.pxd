@@ -1,4 +1,6 @@
-"""Counted references, and locks with their guard: see the header."""
+"""Counted references, locks with their guard, and words that are read without a lock: see the header."""
+
+from libc.stdint cimport uint32_t, uint64_t
 
 cdef extern from "core/ownership.hpp" namespace "forebay" nogil:
     T* retain[T](T* object) noexcept
@@ -38,6 +40,12 @@ cdef extern from "core/ownership.hpp" namespace "forebay" nogil:
         void erase(iterator place) noexcept
         void clear() noexcept
         void swap(Refs[T]& other) noexcept
+
+    # Cython takes them for the plain types
+    ctypedef bint relaxed_bint "forebay::Relaxed<int>"
+    ctypedef void* relaxed_pointer "forebay::Relaxed<void *>"
+    ctypedef uint32_t relaxed_uint32 "forebay::Relaxed<uint32_t>"
+    ctypedef uint64_t relaxed_uint64 "forebay::Relaxed<uint64_t>"
 
     cdef cppclass Lock:
         void lock() noexcept

@@ -11,7 +11,7 @@ from libcpp.deque cimport deque
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport CHANGED_POINTER, CHANGED_VALUE, Change, Driver, Memory, Status, element_of
-from forebay.core.ownership cimport Ref
+from forebay.core.ownership cimport Ref, relaxed_uint64
 from forebay.core.vector_clock cimport Epochs, EpochsRef
 from forebay.core.usage cimport Moment, Usage, pin, unpin
 
@@ -89,7 +89,7 @@ cdef cppclass Plan:
     void* kernel  # owned
     uint64_t kernel_id
     EpochsRef queue  # of the queue that it is for; NULL for a plan of a graph or a step
-    uint64_t epoch  # of its last launch
+    relaxed_uint64 epoch  # of its last launch
     vector[Ref[Usage]] uses  # by parameter: of the allocation that the kernel has, if it has one
     vector[Parameter] parameters
     vector[char] values  # the packed block as last set
@@ -118,13 +118,13 @@ cdef Status check_types(
 ) noexcept nogil
 # `moment`: what the launch comes after; NULL when the memory that it uses is known to be created
 cdef Status set_changed_arguments(
-    Plan* plan, const char* packed, const Moment* moment, uint64_t* bytes_set, uint64_t* bytes_skipped,
+    Plan* plan, const char* packed, const Moment* moment, relaxed_uint64* bytes_set, relaxed_uint64* bytes_skipped,
     uint32_t* failed_at
 ) noexcept nogil
 
 
 cdef inline void change_use(
-    Ref[Usage]& known, Usage* usage, Epochs* queue, const uint64_t* epoch, bint writes
+    Ref[Usage]& known, Usage* usage, Epochs* queue, const relaxed_uint64* epoch, bint writes
 ) noexcept nogil:
     """Set the usage of an argument of a plan or of a step's record; NULL for none. It is used up to `epoch` of the
     queue; without a queue the caller notes the uses. It is retained: otherwise another allocation could get its

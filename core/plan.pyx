@@ -5,6 +5,7 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from forebay.core.driver cimport NOT_CREATED, WRONG_TYPE, Status
 from forebay.core.process cimport is_forked
+from forebay.core.ownership cimport relaxed_uint64
 from forebay.core.usage cimport Moment, Usage, is_created
 
 
@@ -59,7 +60,7 @@ cdef Status check_types(
 
 
 cdef Status set_changed_arguments(
-    Plan* plan, const char* packed, const Moment* moment, uint64_t* bytes_set, uint64_t* bytes_skipped,
+    Plan* plan, const char* packed, const Moment* moment, relaxed_uint64* bytes_set, relaxed_uint64* bytes_skipped,
     uint32_t* failed_at
 ) noexcept nogil:
     """Set the arguments of the plan's kernel that changed. The plan's queue is locked. On failure `failed_at` is the

@@ -9,6 +9,8 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport uint64_t
 from libcpp.atomic cimport atomic
 
+from forebay.core.ownership cimport relaxed_bint
+
 from forebay.core.errors import ClosedError, Error, OutOfMemoryError
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ cdef extern from *:
     bint is_host_thread "forebay_is_host_thread"
 
 
-cdef bint has_host_thread = False  # cheaper to read than a thread-local variable
+cdef relaxed_bint has_host_thread = False  # cheaper to read than a thread-local variable
 
 
 cdef void be_host_thread() noexcept nogil:

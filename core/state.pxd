@@ -14,7 +14,7 @@ from libcpp.unordered_set cimport unordered_set
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Answer, Driver, Geometry, Status
-from forebay.core.ownership cimport Lock, Ref, Refs
+from forebay.core.ownership cimport Lock, Ref, Refs, relaxed_bint, relaxed_pointer, relaxed_uint32, relaxed_uint64
 from forebay.core.plan cimport Plan
 from forebay.core.usage cimport ResidentList
 from forebay.core.vector_clock cimport Clock, ClockEntry, ClockRef, Epochs, EpochsRef, OnceClock
@@ -45,24 +45,24 @@ cdef Answer poll_marker(Marker* marker) noexcept nogil
 
 # The only list of counters. `Stats` has the same names, and `allocations`.
 cdef struct Statistics:
-    uint64_t launches
-    uint64_t copies
-    uint64_t fills
-    uint64_t host_functions
-    uint64_t markers_made
-    uint64_t markers_shared
-    uint64_t waits_made
-    uint64_t waits_elided_completed
-    uint64_t waits_elided_ordered
-    uint64_t events_made
-    uint64_t host_syncs
-    uint64_t arg_bytes_set
-    uint64_t arg_bytes_skipped
-    uint64_t reductions
-    uint64_t graph_launches
-    uint64_t steps
-    uint64_t steps_recorded
-    uint64_t steps_given_up
+    relaxed_uint64 launches
+    relaxed_uint64 copies
+    relaxed_uint64 fills
+    relaxed_uint64 host_functions
+    relaxed_uint64 markers_made
+    relaxed_uint64 markers_shared
+    relaxed_uint64 waits_made
+    relaxed_uint64 waits_elided_completed
+    relaxed_uint64 waits_elided_ordered
+    relaxed_uint64 events_made
+    relaxed_uint64 host_syncs
+    relaxed_uint64 arg_bytes_set
+    relaxed_uint64 arg_bytes_skipped
+    relaxed_uint64 reductions
+    relaxed_uint64 graph_launches
+    relaxed_uint64 steps
+    relaxed_uint64 steps_recorded
+    relaxed_uint64 steps_given_up
 
 
 cdef cppclass Retired:
@@ -144,6 +144,7 @@ cdef cppclass QueueOrder:
     uint64_t before_pending  # the epoch before the first of them
     ClockRef clock_before  # the clock at that epoch
     deque[Ref[Marker]] checkpoints  # of points before which nothing can be held up, by ascending epoch
+    relaxed_bint has_checkpoints
     deque[uint64_t] gate_epochs  # of gates and host functions, the oldest first, until they are known to be done
     atomic[uint64_t] null_seen  # the null queue's epoch up to which this queue needs no wait
     bint null_pending
@@ -153,8 +154,8 @@ cdef cppclass QueueOrder:
 
 cdef cppclass QueueInFlight:
     """In-flight limits of a queue. Changed by `sync`."""
-    uint64_t room  # a launch may keep the GIL while fewer commands than this can be in flight
-    uint64_t lent  # the part of `room` that is borrowed from the quota; both change under the registry's lock
+    relaxed_uint64 room  # a launch may keep the GIL while fewer commands than this can be in flight
+    relaxed_uint64 lent  # the part of `room` that is borrowed from the quota; both change under the registry's lock
     bint found_busy  # what the last poll of the driver said
 
 
@@ -169,6 +170,7 @@ cdef cppclass QueueResident:
 cdef cppclass QueueDeferred:
     """Deferred releases that wait for points of a queue. Changed by `lifetimes`; the registry's lock guards it."""
     multimap[uint64_t, Retired*] retired  # by the epoch to wait for
+    relaxed_uint64 count  # of these
     bint draining  # in the device's list of that name, or with the thread that took it off
     Ref[Marker] asked  # the one marker that shows how far `retired` is done; used by that thread only
     Retired own  # the queue itself, once its Queue is gone
@@ -178,7 +180,7 @@ cdef cppclass QueuePlans:
     """The kernel objects of a queue. The queue's lock guards them."""
     unordered_map[uint64_t, Plan*] by_kernel  # by kernel id
     Plan* last
-    size_t staged  # pieces of staging memory of all plans
+    relaxed_uint64 staged  # pieces of staging memory of all plans
     uint64_t searches  # the device's count when the queue was handed on
 
 
@@ -194,7 +196,7 @@ cdef cppclass QueueState:
     bint is_null
     bint blocking
     bint adopted  # gets commands that forebay does not see, so only the driver knows whether it is empty
-    uint32_t slow_path  # why commands may not be submitted, or not on the short path: 0, or some of SlowPath
+    relaxed_uint32 slow_path  # why commands may not be submitted, or not on the short path: 0, or some of SlowPath
     OpenStep* step  # NULL: no step collects its launches
     QueueOrder order
     QueueInFlight in_flight
@@ -226,9 +228,9 @@ cdef struct Registered:
 
 cdef cppclass DeviceInFlight:
     """In-flight limits of a device's queues. Changed by `sync`."""
-    uint64_t keeps_gil_below  # each queue's room while nothing is lent to it; guarded by the registry's lock
+    relaxed_uint64 keeps_gil_below  # each queue's room while nothing is lent to it; guarded by the registry's lock
     Quota* quota  # NULL where the driver's queues share none
-    uint32_t calls  # driver calls of each command, at most
+    relaxed_uint32 calls  # driver calls of each command, at most
     atomic[uint64_t] limit  # of each queue, by the back-pressure of sync/ordering; UNLIMITED when there is none
     bint waits_starve  # see core/driver.py
 
@@ -252,9 +254,10 @@ cdef cppclass Registry:
 
 cdef cppclass DeviceDeferred:
     """Deferred releases. Changed by `lifetimes`; the registry's lock guards it."""
-    Retired* fresh  # retired, and not looked at yet
+    relaxed_pointer fresh  # the first Retired that was not looked at yet
     deque[Ref[QueueState]] draining  # queues that something retired waits for
-    Retired* kept  # done, but nothing may be released while a gate is closed (OpenCL)
+    relaxed_bint has_draining
+    relaxed_pointer kept  # the first Retired that is done, but nothing may be released while a gate is closed (OpenCL)
     uint64_t searches  # for plans of kernels that are gone; a search misses plans that are being handed on
 
 
@@ -279,8 +282,8 @@ cdef cppclass DeviceState:
     const Driver* driver
     void* context
     QueueState* null_queue  # not retained: the Context that owns this state owns it too
-    bint lost  # every use of the device is an error
-    bint checked  # a Device asked for race checks: each queue that is made has BY_CHECK
+    relaxed_bint lost  # every use of the device is an error
+    relaxed_bint checked  # a Device asked for race checks: each queue that is made has BY_CHECK
     uint64_t host_syncs  # waits of the host for an event or for the whole device; guarded by the registry's lock
     Registry registry
     DeviceInFlight in_flight

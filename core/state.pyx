@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING
 cimport cython
 from cython.operator cimport dereference
 from libc.stdint cimport int32_t, uint32_t, uint64_t
-from libc.string cimport memset
 from libcpp.atomic cimport atomic, memory_order_relaxed
 from libcpp.map cimport map
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, FOR_HOST, Answer, Driver, Status
-from forebay.core.ownership cimport Guard, Ref, Refs
+from forebay.core.ownership cimport Guard, Ref, Refs, relaxed_uint64
 from forebay.core.plan cimport Plan, delete_plan
 from forebay.core.process cimport is_forked
 from forebay.core.vector_clock cimport (
@@ -316,10 +315,10 @@ cdef void set_captured(QueueState* queue, bint captured_now) noexcept nogil:
 
 
 cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept nogil:
-    cdef uint64_t* sums = <uint64_t*> &into
-    cdef const uint64_t* counters = <const uint64_t*> &counts
+    cdef relaxed_uint64* sums = <relaxed_uint64*> &into
+    cdef const relaxed_uint64* counters = <const relaxed_uint64*> &counts
     cdef size_t i
-    for i in range(sizeof(Statistics) // sizeof(uint64_t)):
+    for i in range(sizeof(Statistics) // sizeof(relaxed_uint64)):
         sums[i] += counters[i]
 
 
@@ -330,7 +329,6 @@ cdef Statistics device_statistics(DeviceState* device, uint64_t owner) noexcept 
     cdef map[uint64_t, Statistics].iterator gone
     cdef QueueState* queue
     cdef Guard guard
-    memset(&counts, 0, sizeof(Statistics))
     guard.take(device.registry.lock)
     gone = device.registry.counts_of_ended.find(owner)
     if gone != device.registry.counts_of_ended.end():

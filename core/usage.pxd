@@ -10,7 +10,7 @@ from libcpp.atomic cimport atomic
 from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
-from forebay.core.ownership cimport Lock, Ref
+from forebay.core.ownership cimport Lock, Ref, relaxed_uint64
 from forebay.core.vector_clock cimport Clock, ClockEntry, Epochs, EpochsRef, clock_epoch, completed_epoch
 
 
@@ -23,7 +23,7 @@ cdef cppclass PastUse:
 cdef struct Pin:
     # A plan, or a step's entry, that has the allocation as an argument
     Epochs* queue  # the plan retains it
-    const uint64_t* last  # the epoch of its last launch; in the plan or the entry
+    const relaxed_uint64* last  # the epoch of its last launch; in the plan or the entry
     bint writes
 
 
@@ -97,8 +97,8 @@ cdef inline bint still_holds(const Versions* versions, uint64_t unseen_writes) n
 
 cdef Ref[Usage] new_usage() noexcept nogil
 cdef void note_use(Usage* usage, Epochs* queue, uint64_t epoch, bint writes) noexcept nogil
-cdef void pin(Usage* usage, Epochs* queue, const uint64_t* last, bint writes) noexcept nogil
-cdef void unpin(Usage* usage, const uint64_t* last, bint writes) noexcept nogil
+cdef void pin(Usage* usage, Epochs* queue, const relaxed_uint64* last, bint writes) noexcept nogil
+cdef void unpin(Usage* usage, const relaxed_uint64* last, bint writes) noexcept nogil
 # The epoch of the queue's last command that has written there; 0 for none
 cdef uint64_t last_write(Usage* usage, const Epochs* queue) noexcept nogil
 cdef void points_of(Usage* usage, bint writers_only, vector[ClockEntry]& points) noexcept nogil

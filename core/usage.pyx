@@ -4,7 +4,7 @@ from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
-from forebay.core.ownership cimport Guard, Ref
+from forebay.core.ownership cimport Guard, Ref, relaxed_uint64
 from forebay.core.process cimport is_forked
 from forebay.core.vector_clock cimport ClockEntry, Epochs, completed_epoch
 
@@ -67,7 +67,7 @@ cdef void note_use(Usage* usage, Epochs* queue, uint64_t epoch, bint writes) noe
     usage.writes += writes
 
 
-cdef void pin(Usage* usage, Epochs* queue, const uint64_t* last, bint writes) noexcept nogil:
+cdef void pin(Usage* usage, Epochs* queue, const relaxed_uint64* last, bint writes) noexcept nogil:
     """Note that a plan has the allocation as an argument. `last` never falls, and rises with each launch."""
     cdef Guard guard
     guard.take(usage.lock)
@@ -76,7 +76,7 @@ cdef void pin(Usage* usage, Epochs* queue, const uint64_t* last, bint writes) no
     usage.pins.push_back(Pin(queue, last, writes))
 
 
-cdef void unpin(Usage* usage, const uint64_t* last, bint writes) noexcept nogil:
+cdef void unpin(Usage* usage, const relaxed_uint64* last, bint writes) noexcept nogil:
     cdef Pin each
     cdef size_t i
     cdef Guard guard

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport uint64_t
 
-from forebay.core.ownership cimport Ref
+from forebay.core.ownership cimport Ref, relaxed_bint
 from forebay.core.state cimport DeviceState, Marker, QueueState
 from forebay.core.vector_clock cimport Clock
 
@@ -13,7 +13,7 @@ cdef class Event:
     # From here on guarded by the event's critical section: another thread may record it again
     cdef Ref[Marker] marker  # NULL until first recorded
     cdef readonly object device
-    cdef readonly bint timing
+    cdef readonly relaxed_bint timing
     cdef object queue  # a weak reference to the queue that recorded it last
     cdef Ref[Clock] seen  # what the race checker knows of the point; NULL: nothing
     cdef object captured  # (Capture, nodes) of a record in a capture, which hides the marker until that ends

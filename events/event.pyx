@@ -155,7 +155,7 @@ cdef class Event:
     @property
     def recorded(self) -> bool:
         """Whether it was recorded at least once."""
-        return self.marker.get() != NULL
+        return marker_of(self).get() != NULL
 
     def query(self) -> bool:
         """Return whether the point has been reached. Never blocks.
@@ -297,6 +297,7 @@ cdef object record(object queue, QueueState* state, object device, object captur
     cdef Ref[Marker] marker
     cdef Status status
     cdef Event event
+    cdef bint seen
     if given is None:
         event = new_event(device, state.device, timing)
     elif isinstance(given, Event):
@@ -317,11 +318,12 @@ cdef object record(object queue, QueueState* state, object device, object captur
             with cython.critical_section(event):
                 event.captured = point  # until the capture ends, which restores the earlier marker
             return event
-    timing = timing or event.timing
+    with cython.critical_section(event):
+        timing, seen = timing or event.timing, event.seen.get() != NULL
     if timing and not state.made.timing:
         raise InvalidArgumentError(
             f"record with timing on {queue!r}: it was made without; use Device.queue(timing=True)")
-    if state.slow_path == 0 and event.seen.get() == NULL:
+    if state.slow_path == 0 and not seen:
         status = record_keeping_gil(state, FOR_HOST | TIMED if timing else FOR_HOST, marker)
     else:
         status = record_seen(queue, state, FOR_HOST | TIMED if timing else FOR_HOST, marker, event)

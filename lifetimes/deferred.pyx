@@ -83,7 +83,8 @@ cdef void retire(DeviceState* device, Retired* what) noexcept nogil:
     """Release it after its points. Takes it over."""
     cdef Guard guard
     guard.take(device.registry.lock)
-    push(&device.deferred.fresh, what)
+    what.next = <Retired*> device.deferred.fresh
+    device.deferred.fresh = what
 
 
 cdef void retire_plan(DeviceState* device, Plan* plan) noexcept nogil:
@@ -243,9 +244,11 @@ cdef void sort_in(DeviceState* device, Retired* what, Retired** done) noexcept n
             return
         guard.take(device.registry.lock)
         queue.deferred.retired.insert(Waiting(point.epoch, what))
+        queue.deferred.count += 1
         if not queue.deferred.draining:
             queue.deferred.draining = True
             device.deferred.draining.push_back(move(found))
+            device.deferred.has_draining = True
         return
     push(done, what)
 
@@ -265,6 +268,7 @@ cdef uint64_t take_done(QueueState* queue, Retired** done) noexcept nogil:
         if epoch != 0 and epoch <= completed_epoch(queue.epochs):
             what = dereference(first).second
             queue.deferred.retired.erase(first)
+            queue.deferred.count -= 1
         guard.leave()
         if what == NULL:
             return epoch
@@ -295,6 +299,7 @@ cdef bint poll_queue(QueueState* queue, Retired** done) noexcept nogil:
     queue.deferred.draining = waiting
     if waiting:
         queue.device.deferred.draining.push_back(Ref[QueueState].share(queue))
+        queue.device.deferred.has_draining = True
     else:  # another thread may have taken off what the marker was for
         _asked = move(queue.deferred.asked)
     return waiting
@@ -306,7 +311,7 @@ cdef void sort_in_fresh(DeviceState* device, Retired** done) noexcept nogil:
     cdef Retired* oldest = NULL  # first: what is released last is often allocated again first, from the cache
     cdef Guard guard
     guard.take(device.registry.lock)
-    fresh = device.deferred.fresh
+    fresh = <Retired*> device.deferred.fresh
     device.deferred.fresh = NULL
     guard.leave()
     while fresh != NULL:
@@ -329,6 +334,7 @@ cdef void take_retired(DeviceState* device, bint everything, Retired** done) noe
         if not device.deferred.draining.empty():
             queue = move(device.deferred.draining.front())
             device.deferred.draining.pop_front()
+            device.deferred.has_draining = not device.deferred.draining.empty()
         guard.leave()
         if queue.get() == NULL:
             break
@@ -339,8 +345,7 @@ cdef void take_retired(DeviceState* device, bint everything, Retired** done) noe
 
 cdef bint has_retired(DeviceState* device) noexcept nogil:
     """This check may race: at worst the next call sees it."""
-    return not (
-        device.deferred.fresh == NULL and device.deferred.draining.empty() and device.deferred.kept == NULL)
+    return device.deferred.fresh != NULL or device.deferred.has_draining or device.deferred.kept != NULL
 
 
 # -- releasing what is done: retired resources, and what a queue's own commands used
@@ -354,19 +359,22 @@ cdef enum:
 cdef void release_done(DeviceState* device, Retired* done):
     """Release what is done, or keep it while a gate forbids releases."""
     cdef bint allowed = may_release(device)
+    cdef Retired* kept
     cdef Retired* ended = NULL
     cdef Retired* what
     cdef Guard guard
     guard.take(device.registry.lock)
+    kept = <Retired*> device.deferred.kept
     if allowed:
-        ended = device.deferred.kept
-        device.deferred.kept = NULL
+        ended = kept
+        kept = NULL
     while done != NULL:
         what = take_first(&done)
         if allowed or what.host or what.queue != NULL and what.queue.made.native != NULL:
             push(&ended, what)  # while releases are forbidden, ending these makes none
         else:
-            push(&device.deferred.kept, what)
+            push(&kept, what)
+    device.deferred.kept = kept
     guard.leave()
     while ended != NULL:
         what = take_first(&ended)
@@ -384,15 +392,18 @@ cdef void release_done(DeviceState* device, Retired* done):
 
 
 cdef object take_spare(DeviceState* device, size_t nbytes):
-    cdef Retired** place = &device.deferred.kept
+    cdef Retired* kept
+    cdef Retired** place = &kept
     cdef Retired* what
     cdef Guard guard
     guard.take(device.registry.lock)
+    kept = <Retired*> device.deferred.kept
     while place[0] != NULL and not 0 < nbytes <= place[0].nbytes <= nbytes + nbytes // 8:
         place = &place[0].next
     what = place[0]
     if what != NULL:
         place[0] = what.next
+    device.deferred.kept = kept
     guard.leave()
     if what == NULL:
         return None
@@ -419,7 +430,7 @@ cdef bint collect_all(DeviceState* device):
     registered_queues(device, queues)
     for queue in queues:
         collect_queue(queue)
-    if not has_retired(device) and device.registry.idle_queues.size() <= SPARE_QUEUES:  # may race
+    if not has_retired(device) and count_idle_queues(device) <= SPARE_QUEUES:
         return any_retired
     while True:  # an ended queue leaves plans behind
         done = NULL
@@ -454,7 +465,7 @@ cdef void trim_staging(QueueState* queue, vector[PyObject*]& dropped) noexcept n
 cdef void collect_queue(QueueState* queue):
     """Release what the queue's completed commands used. Neither polls the driver nor waits for the queue's lock."""
     if not (  # this may race, as `has_retired`
-        queue.deferred.retired.empty() and queue.order.checkpoints.empty() and queue.plans.staged == 0
+        queue.deferred.count == 0 and not queue.order.has_checkpoints and queue.plans.staged == 0
         and queue.device.deferred.fresh == NULL
     ):
         collect_used(queue)
@@ -682,12 +693,18 @@ cdef void take_over_plans(QueueState* queue, QueueState* ended) noexcept nogil:
         retire_plan(queue.device, each.second)
 
 
+cdef size_t count_idle_queues(DeviceState* device) noexcept nogil:
+    cdef Guard guard
+    guard.take(device.registry.lock)
+    return device.registry.idle_queues.size()
+
+
 cdef void release_idle_queues(DeviceState* device, size_t kept):
     """Release all but `kept` idle queues. Those that other queues may wait for are left to a later call."""
     cdef unordered_map[uint64_t, Plan*] plans
     cdef Refs[QueueState] idle
     cdef Guard guard
-    if device.driver.waits_read_queues and device.registry.idle_queues.size() > kept and not all_are_idle(device):
+    if count_idle_queues(device) <= kept or device.driver.waits_read_queues and not all_are_idle(device):
         return
     guard.take(device.registry.lock)
     while device.registry.idle_queues.size() > kept:

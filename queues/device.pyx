@@ -19,7 +19,7 @@ from libc.stdint cimport uint64_t, uintptr_t
 from libcpp.atomic cimport atomic
 
 from forebay.core.driver cimport INTERRUPTED, NO_MEMORY, Driver, Status
-from forebay.core.ownership cimport Guard, Ref, Refs
+from forebay.core.ownership cimport Guard, Ref, Refs, relaxed_bint
 from forebay.core.process cimport check_memory, is_forked, on_host_thread, raise_interrupt
 from forebay.core.state cimport (
     DeviceState, QueueState, Statistics, captures_under_way, device_statistics, leave_to_parent,
@@ -150,7 +150,7 @@ cdef class Device:
     cdef readonly bint debug
     cdef readonly bint private
     cdef readonly str check
-    cdef readonly bint closed
+    cdef readonly relaxed_bint closed
     cdef readonly MemoryPool pool
     cdef readonly MemoryPool _launch_memory  # for arrays given to launches, for results and for scratch
     cdef object _null_queue

@@ -13,13 +13,12 @@ cimport cython
 from cpython.exc cimport PyErr_SetObject, PyErr_WriteUnraisable
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
-from libcpp cimport bool as cbool
 from libcpp.deque cimport deque
 from libcpp.unordered_set cimport unordered_set
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Driver, Status, Waits
-from forebay.core.ownership cimport Guard, Lock, Ref
+from forebay.core.ownership cimport Guard, Lock, Ref, relaxed_bint
 from forebay.core.process cimport be_host_thread, is_forked
 from forebay.core.state cimport DeviceState, QueueState
 from forebay.core.vector_clock cimport advance_submitted
@@ -52,7 +51,7 @@ cdef deque[Call*] ready
 cdef unordered_set[Call*] outstanding  # calls whose gates are not open yet
 cdef int opening = 0  # gates being opened that may still count in their device's `gates.closed`
 cdef condition_variable_any* none_opening = new condition_variable_any()
-cdef cbool stopping = False
+cdef relaxed_bint stopping = False
 
 
 cdef void wake(void* data) noexcept nogil:
@@ -295,7 +294,8 @@ cdef class Gate:
     @property
     def opened(self) -> bool:
         """Whether it has been opened."""
-        return self.call == NULL
+        with cython.critical_section(self):
+            return self.call == NULL
 
     def open(self, failed: bool = False) -> None:
         """Open the gate; opening it again does nothing. With ``failed`` the commands behind it end with an error."""

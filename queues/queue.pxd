@@ -2,15 +2,19 @@
 
 from libc.stdint cimport uint64_t
 
-from forebay.core.state cimport AnyQueue, DeviceState, QueueState
+from forebay.core.state cimport BY_CAPTURE, AnyQueue, DeviceState, QueueState
 
 cdef class Queue(AnyQueue):
     cpdef int _check_open(self) except -1
 
 
+cdef inline bint is_captured(Queue queue) noexcept:
+    return queue.state.slow_path & BY_CAPTURE != 0
+
+
 cdef inline object capture_of(Queue queue):
     """Return the Capture that records its commands; None when they run."""
-    return None if queue.captured_by is None else queue._capture
+    return queue._capture if is_captured(queue) else None
 
 
 # Called after the host has waited for a queue. Set by the module of the Device, which is on a higher layer

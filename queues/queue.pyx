@@ -154,7 +154,7 @@ cdef int join_step(Queue queue, object waited_for) except -1:
     cdef Event event
     cdef Ref[Marker] marker
     if isinstance(waited_for, Queue):
-        step = None if (<Queue> waited_for).in_step is None else waited_for._step
+        step = waited_for._step
         if step is not None:
             step._join(queue, waited_for, None)
         return 0
@@ -484,7 +484,7 @@ cdef class Queue(AnyQueue):
         """
         if is_closed(self.state):
             self._check_open()
-        if self.captured_by is not None or captures_under_way():
+        if is_captured(self) or captures_under_way():
             check_may_wait(self, "finish of")
         if on_host_thread():
             refuse_on_host_thread("Queue.finish()")
@@ -558,7 +558,7 @@ cdef class Queue(AnyQueue):
     @property
     def capturing(self) -> bool:
         """Whether its commands become nodes of a graph. Also True in an invalidated capture, until it is ended."""
-        return self.captured_by is not None
+        return is_captured(self)
 
     # -- steps
 

@@ -169,6 +169,7 @@ cdef void forget_done_checkpoints(QueueState* queue) noexcept nogil:  # the queu
     cdef uint64_t done = completed_epoch(queue.epochs)
     while not queue.order.checkpoints.empty() and queue.order.checkpoints.front().get().epoch <= done:
         queue.order.checkpoints.pop_front()
+        queue.order.has_checkpoints = not queue.order.checkpoints.empty()
 
 
 cdef Status mark_for_host(QueueState* queue, uint64_t epoch, Clock* clock, Ref[Marker]& marker) noexcept nogil:
@@ -214,6 +215,7 @@ cdef void take_done_checkpoints(QueueState* queue, Refs[Marker]& markers) noexce
     while not queue.order.checkpoints.empty() and queue.order.checkpoints.front().get().epoch <= done:
         markers.push_back(move(queue.order.checkpoints.front()))
         queue.order.checkpoints.pop_front()
+        queue.order.has_checkpoints = not queue.order.checkpoints.empty()
 
 
 cdef void take_markers(QueueState* queue, Refs[Marker]& markers) noexcept nogil:  # the queue is locked
@@ -221,6 +223,7 @@ cdef void take_markers(QueueState* queue, Refs[Marker]& markers) noexcept nogil:
     for marker in queue.order.checkpoints:
         markers.push_back(marker)
     queue.order.checkpoints.clear()
+    queue.order.has_checkpoints = False
     markers.push_back(move(queue.order.marker))
     markers.push_back(move(queue.order.copied))
 
@@ -238,6 +241,7 @@ cdef Status add_checkpoint(QueueState* queue, uint64_t apart) noexcept nogil:  #
     status = mark_early(queue, marker)
     if status == 0:
         queue.order.checkpoints.push_back(move(marker))
+        queue.order.has_checkpoints = True
     return status
 
 

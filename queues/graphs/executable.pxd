@@ -8,7 +8,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Change, Driver, RecordedCommand, Status, Waits
-from forebay.core.ownership cimport Ref
+from forebay.core.ownership cimport Ref, relaxed_uint64
 from forebay.core.plan cimport Plan, set_changed_arguments
 from forebay.core.state cimport DeviceState, Marker
 from forebay.core.vector_clock cimport EpochsRef
@@ -25,7 +25,7 @@ cdef cppclass Recorded:
 
 cdef inline Status set_arguments(Recorded* launch, uint32_t* failed_at) noexcept nogil:
     """Set the changed arguments of a kernel object: no other thread has it, or a step's queue is under lock."""
-    cdef uint64_t bytes_set = 0, bytes_skipped = 0
+    cdef relaxed_uint64 bytes_set = 0, bytes_skipped = 0
     if launch.plan == NULL or launch.plan.all_known and is_same_block(
         launch.plan.values.data(), launch.values.data(), launch.values.size()
     ):

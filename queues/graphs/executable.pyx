@@ -26,7 +26,7 @@ from forebay.core.driver cimport (
     CHANGED_GROUPS, CHANGED_POINTER, CHANGED_VALUE, COPY_COMMAND, FILL_COMMAND, FOR_DEVICE, FOR_HOST, HOST_MEMORY,
     LAUNCH_COMMAND, NOT_NOW, Change, Driver, Geometry, RecordedCommand, Status, Waits, no_waits
 )
-from forebay.core.ownership cimport Guard, Lock, Ref
+from forebay.core.ownership cimport Guard, Lock, Ref, relaxed_bint
 from forebay.core.plan cimport POINTER, PackedPointer, Parameter, delete_plan, has_same_local, has_value, take_value
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
@@ -1682,7 +1682,7 @@ cdef class ExecutableGraph:
     """
 
     cdef readonly object device
-    cdef readonly bint closed
+    cdef readonly relaxed_bint closed
     # Code that replaces one of these releases the old one last, because that may run any code.
     cdef list works  # the nodes' works, or their replacements
     cdef uint64_t version  # rises whenever one is replaced

@@ -15,7 +15,7 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport (
     DONE, LAUNCH_COMMAND, NOT_CREATED, NOT_NOW, WRONG_TYPE, Geometry, Status, Waits
 )
-from forebay.core.ownership cimport Guard, Ref
+from forebay.core.ownership cimport Guard, Ref, relaxed_bint, relaxed_uint64
 from forebay.core.plan cimport (
     POINTER, PackedPointer, Parameter, Plan, change_use, delete_plan, has_right_type, has_same_local, has_value,
     take_value, usage_of
@@ -34,7 +34,7 @@ from forebay.queues.graphs.executable cimport (
 )
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.launch cimport FREE_THREADED, create_plan, is_closed_since, is_same_block
-from forebay.queues.queue cimport Queue
+from forebay.queues.queue cimport Queue, is_captured
 from forebay.sync.ordering cimport (
     count_command, drop_pending, mark_before, may_stay_full, moment_of, owes_null_wait, waits_of_pending
 )
@@ -53,7 +53,7 @@ cdef extern from "Python.h":
 cdef cppclass Entry(Recorded):
     """A launch of the record, as last collected. Its plan belongs to the lane."""
     vector[Ref[Usage]] uses  # by parameter, as in a Plan
-    uint64_t epoch
+    relaxed_uint64 epoch
     bint varies  # an argument changed the last time
 
 
@@ -552,8 +552,8 @@ cdef class Step:
     """
 
     cdef readonly Queue queue
-    cdef readonly bint closed
-    cdef bint is_open
+    cdef readonly relaxed_bint closed
+    cdef relaxed_bint is_open
     cdef void* thread
     cdef LaneOwner own  # the queue's; None when the driver submits each launch at once
     cdef dict owners  # LaneOwner by Queue, `own` included
@@ -691,8 +691,8 @@ cdef class Step:
         """Add a queue that waits for a queue of the step, or for an event recorded there at this epoch."""
         cdef LaneOwner owner
         if (
-            not self.is_open or self.own is None or self.thread != PyThreadState_Get() or queue.in_step is not None
-            or queue.device._context is not self.queue.device._context or queue.captured_by is not None
+            not self.is_open or self.own is None or self.thread != PyThreadState_Get() or queue._step is not None
+            or queue.device._context is not self.queue.device._context or is_captured(queue)
             or not can_collect(queue.state)
         ):
             return

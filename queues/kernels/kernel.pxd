@@ -5,7 +5,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Geometry, Reshape
 from forebay.core.plan cimport Parameter
-from forebay.core.ownership cimport Ref
+from forebay.core.ownership cimport Ref, relaxed_bint, relaxed_uint64
 from forebay.core.state cimport DeviceState
 
 
@@ -33,10 +33,10 @@ cdef class Kernel:
     cdef Parameter* layout
     cdef Py_ssize_t count
     cdef size_t packed_size  # a whole number of pairs of words, so that they are compared in pairs
-    cdef uint64_t id
-    cdef bint closed
-    cdef bint plain  # open, no scratch, no indirect access, and at most MOST_PACKED bytes of arguments
-    cdef bint follows  # indirect access: it may write anywhere
+    cdef relaxed_uint64 id
+    cdef relaxed_bint closed
+    cdef relaxed_bint plain  # open, no scratch, no indirect access, and at most MOST_PACKED bytes of arguments
+    cdef relaxed_bint follows  # indirect access: it may write anywhere
     cdef bint has_local  # some parameter is local memory
     cdef vector[Py_ssize_t] written  # the parameters through which a launch may write
     cdef dict parts  # what `reads` and `writes` declared, by index of the parameter; None: nothing

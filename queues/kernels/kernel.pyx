@@ -340,10 +340,12 @@ cdef class Kernel:
             raise NotSupportedError(f"memory of {self.device.name} has no addresses that a kernel could follow")
         if not self.follows:
             self.device._list_something()
-            self.follows = True
-            self.plain = False
-            retire_plans(self.state, self.id)  # some drivers must know it when a kernel object is made
-            self.id = next(_ids)
+            number = next(_ids)
+            with cython.critical_section(self):
+                self.follows = True
+                self.plain = False
+                number, self.id = self.id, number
+            retire_plans(self.state, number)  # some drivers must know it when a kernel object is made
 
     @property
     def scratch_names(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NOT_NOW, Driver, Geometry, Status, Waits, no_waits
-from forebay.core.ownership cimport Ref
+from forebay.core.ownership cimport Ref, relaxed_uint64
 from forebay.core.plan cimport Plan, set_changed_arguments
 from forebay.core.state cimport QueueState
 from forebay.core.usage cimport Moment, Versions
@@ -175,7 +175,7 @@ cdef inline bint is_ready_to_launch(QueueState* queue) noexcept nogil:
     return queue.order.pending.empty() and gathers_nothing(queue)
 
 
-cdef inline bint is_closed_since(QueueState* state, uint64_t* epoch, uint64_t closings) noexcept nogil:
+cdef inline bint is_closed_since(QueueState* state, relaxed_uint64* epoch, uint64_t closings) noexcept nogil:
     """Return whether any memory was closed since the arguments of a launch were checked, which a GIL rules out. They
     are set: a thread that closes some from now on finds the use of it, by the epoch that the launch will have.
     """

@@ -4,7 +4,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libcpp.atomic cimport atomic
 
-from forebay.core.ownership cimport Ref
+from forebay.core.ownership cimport Ref, relaxed_bint
 from forebay.core.plan cimport PackedPointer
 from forebay.races.checker cimport Announcement
 from forebay.core.state cimport DeviceState
@@ -52,7 +52,7 @@ cdef class Allocation:
     cdef Ref[Usage] kept_usage
     cdef OwnedMemory memory  # None once it is closed
     cdef readonly object device
-    cdef readonly bint closed
+    cdef readonly relaxed_bint closed
     cdef atomic[int] exposed  # holders that may write to it without forebay seeing it
     cdef bint guarded  # `guard_at` is where the guard of a debugging device begins
     cdef size_t guard_at

@@ -203,8 +203,7 @@ struct Gone {
 struct Heap {
     Lock lock;
     const bool splits;  // else each slab is one block: memory without addresses
-    size_t reserved GUARDED_BY(lock) = 0, reserved_peak GUARDED_BY(lock) = 0;
-    size_t used GUARDED_BY(lock) = 0, used_peak GUARDED_BY(lock) = 0;
+    Relaxed<size_t> reserved, reserved_peak, used, used_peak;  // bytes; changed under the lock
     Shelf anyone GUARDED_BY(lock){nullptr};
     std::unordered_map<Epochs *, Shelf> shelves GUARDED_BY(lock);  // by the queue
     Shelf *last_shelf GUARDED_BY(lock) = nullptr;

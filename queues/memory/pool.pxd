@@ -4,7 +4,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t, uintptr_t
 from libcpp.vector cimport vector
 
-from forebay.core.ownership cimport Lock, Ref
+from forebay.core.ownership cimport Lock, Ref, relaxed_uint64
 from forebay.core.state cimport DeviceState, QueueState
 from forebay.core.vector_clock cimport ClockEntry, ClockRef, Epochs
 
@@ -67,8 +67,8 @@ cdef class MemoryPool:
     cdef Ref[DeviceState] kept_state
     cdef Heap* heap  # owned
     cdef object part_of  # `DriverDevice.part_of`, or None
-    cdef uint64_t threshold
-    cdef uint64_t limit
+    cdef relaxed_uint64 threshold
+    cdef relaxed_uint64 limit
     cdef public bint reuse_follow_event_dependencies
     cdef public bint reuse_allow_opportunistic
     cdef public bint reuse_allow_internal_dependencies

@@ -431,8 +431,6 @@ cdef int release_gone(MemoryPool pool) except -1:
     """Release the driver's objects of blocks that no longer exist."""
     cdef vector[Gone] gone
     cdef Guard guard
-    if pool.heap.gone.empty():  # this may race: at worst the next call sees it
-        return 0
     guard.take(pool.heap.lock)
     gone.swap(pool.heap.gone)
     guard.leave()

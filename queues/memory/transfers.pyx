@@ -415,7 +415,7 @@ cdef int submit_kept(
         return 0
     # Else a program that never waits would keep the host memory of all its copies. This check may race.
     collect_queue(state)
-    if nbytes >= LARGE or state.deferred.retired.size() >= MANY:
+    if nbytes >= LARGE or state.deferred.count >= MANY:
         collect_device(state.device)
     init_copy(&copy, to, written, source, read, nbytes)
     copy.marks = done != NULL

@@ -150,7 +150,7 @@ EXPORTED cuStreamWaitValue32_v2(void *stream, uint64_t address, uint32_t value, 
     queue->last = held;
     auto found = driver().streams.find(stream);
     bool after_function = found != driver().streams.end() && std::exchange(found->second.has_function, false);
-    driver().words.push_back({(volatile uint32_t *) address, value, before, closed, after_function});
+    driver().words.push_back({(std::atomic<uint32_t> *) address, value, before, closed, after_function});
     if (after_function) {
         bool after_graph = std::exchange(found->second.has_graph, false);
         take_room(*queue, after_graph ? FUNCTION_ROOM_AFTER_GRAPH : FUNCTION_ROOM, true);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -119,7 +120,7 @@ struct Block { size_t nbytes; bool on_device; bool registered = false; };
 struct Import { uint64_t address = 0; int opened = 0; };
 enum HandleKind : uint32_t { MEMORY_HANDLE = 0x6d656d, EVENT_HANDLE = 0x657674 };
 struct SharedHandle { uint32_t kind; int32_t process; uint64_t address, nbytes; };
-struct Word { volatile uint32_t *address; uint32_t value; Link before, closed; bool after_function; };
+struct Word { std::atomic<uint32_t> *address; uint32_t value; Link before, closed; bool after_function; };
 struct HostCall { void (*function)(void *); void *data; Link returned; };
 struct GraphNode { Function *function; bool is_kernel; };
 struct Graph { std::vector<GraphNode *> nodes; };
@@ -198,7 +199,7 @@ inline void look(Wakes &wakes) {
     std::vector<Word> &words = driver().words;
     for (size_t i = 0; i < words.size();) {
         bool there = !words[i].before || words[i].before->done;
-        if (there && *words[i].address == words[i].value) {
+        if (there && words[i].address->load(std::memory_order_acquire) == words[i].value) {
             Link closed = std::move(words[i].closed);
             words.erase(words.begin() + i);
             reach(closed, wakes);

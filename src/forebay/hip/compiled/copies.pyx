@@ -9,7 +9,7 @@ from forebay.hip.compiled.handles cimport Address, pointer_class, queue_of
 from forebay.hip.compiled.known cimport Known, known_with
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.transfers cimport fill_bytes
-from forebay.queues.queue cimport Queue
+from forebay.queues.queue cimport Queue, is_captured
 
 from typing import TYPE_CHECKING
 
@@ -76,7 +76,7 @@ cdef bint in_host_memory(object part) except -1:
 
 cdef Queue open_queue(PyObject* word):
     cdef Queue queue = queue_of(None if word == NULL else <object> word)
-    return None if queue is None or queue.captured_by is not None else queue
+    return None if queue is None or is_captured(queue) else queue
 
 
 cdef object copy_on(PyObject* const* words, PyObject* stream, bint blocks):

@@ -15,7 +15,7 @@ from forebay.hip.compiled.calls cimport front, note_success, ok, raise_pending, 
 from forebay.hip.compiled.handles cimport Address, pointer_class, queue_of, queue_of_null
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.pool cimport MemoryPool, free
-from forebay.queues.queue cimport Queue
+from forebay.queues.queue cimport Queue, is_captured
 
 from typing import TYPE_CHECKING
 
@@ -268,7 +268,7 @@ cdef object malloc_front(PyObject* const* given, Py_ssize_t count, PyObject* key
     queue, first = queue_of(None if words[1] == NULL else <object> words[1]), queue_of_null()
     if (
         queue is None or first is None or queue.state.device != first.state.device
-        or queue.captured_by is not None or not PyLong_CheckExact(<object> words[0])
+        or is_captured(queue) or not PyLong_CheckExact(<object> words[0])
         or PyLong_AsLongLongAndOverflow(<object> words[0], &overflow) <= 0
     ):
         return None
@@ -300,7 +300,7 @@ cdef object free_front(PyObject* const* given, Py_ssize_t count, PyObject* keywo
     queue = queue_of(None if words[1] == NULL else <object> words[1])
     address = (<Address> <object> words[0]).address
     thing = thing_at(address)
-    if queue is None or queue.captured_by is not None or thing is None:
+    if queue is None or is_captured(queue) or thing is None:
         return None
     buffer = thing
     if type(thing) is not Buffer:
