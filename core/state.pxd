@@ -118,7 +118,6 @@ cdef cppclass OpenStep:
     """An open step's part of one queue, guarded by the queue's lock. What it has collected counts as submitted
     everywhere but in the driver: before a driver call on the queue, and before a marker, call `submit_collected`.
     """
-    void* thread  # whose launches it collects
     size_t waiting  # how many were collected and not submitted
     void (*submit)(QueueState* queue) noexcept nogil  # submits them; an error is raised when the step is left
     # Offers a launch of `kernel`, a Kernel. Needs the GIL. A queue that is `locked` stays locked; any other is locked
@@ -197,7 +196,8 @@ cdef cppclass QueueState:
     bint blocking
     bint adopted  # gets commands that forebay does not see, so only the driver knows whether it is empty
     relaxed_uint32 slow_path  # why commands may not be submitted, or not on the short path: 0, or some of SlowPath
-    OpenStep* step  # NULL: no step collects its launches
+    relaxed_pointer step  # the OpenStep; NULL: no step collects its launches
+    relaxed_pointer step_thread  # whose launches it collects; without the lock only that thread uses the step
     QueueOrder order
     QueueInFlight in_flight
     QueuePlans plans
@@ -338,8 +338,8 @@ cdef inline int32_t closed_gates(DeviceState* device) noexcept nogil:
 
 
 cdef inline void submit_collected(QueueState* queue) noexcept nogil:  # the queue is locked
-    if queue.step != NULL and queue.step.waiting != 0:
-        queue.step.submit(queue)
+    if queue.step != NULL and (<OpenStep*> queue.step).waiting != 0:
+        (<OpenStep*> queue.step).submit(queue)
 
 
 cdef inline uint64_t capacity_with(DeviceState* device, uint64_t lent) noexcept nogil:

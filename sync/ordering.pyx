@@ -17,8 +17,8 @@ from forebay.core.driver cimport (
 from forebay.core.ownership cimport Guard, Lock, Ref, Refs, retain
 from forebay.core.process cimport interrupted, is_memory_short, on_host_thread
 from forebay.core.state cimport (
-    UNLIMITED, DeviceState, Marker, QueueState, Quota, capacity_with, closed_gates, find_queue, is_closed, new_marker,
-    note_done, poll_marker, refusal, renew_room, room_with, states, states_lock, submit_collected
+    UNLIMITED, DeviceState, Marker, OpenStep, QueueState, Quota, capacity_with, closed_gates, find_queue, is_closed,
+    new_marker, note_done, poll_marker, refusal, renew_room, room_with, states, states_lock, submit_collected
 )
 from forebay.core.usage cimport Moment, is_created
 from forebay.core.vector_clock cimport (
@@ -462,7 +462,7 @@ cdef uint64_t in_flight_of(QueueState* queue) noexcept nogil:
 
 cdef bint has_all(QueueState* queue) noexcept nogil:  # the queue is locked
     """Return whether the driver has all that counts as submitted."""
-    return queue.order.pending.empty() and (queue.step == NULL or queue.step.waiting == 0)
+    return queue.order.pending.empty() and (queue.step == NULL or (<OpenStep*> queue.step).waiting == 0)
 
 
 cdef void reclaim_quota(Quota* quota) noexcept nogil:

@@ -226,10 +226,15 @@ cdef Collecting collect(
     const uint64_t* closings, Status* status, uint32_t* failed_at
 ) noexcept:
     """Collect a launch if it is the record's next one. Otherwise return how to submit it."""
-    cdef Lane* lane = <Lane*> queue.step
+    cdef Lane* lane
     cdef Entry* entry
     cdef Guard guard
-    if lane == NULL or lane.thread != PyThreadState_Get() or lane.plain:
+    if queue.step_thread != PyThreadState_Get():
+        return NOT_COLLECTED
+    if not locked and not guard.try_take(queue.lock):
+        return OUT_OF_TURN  # waiting for the lock would release the GIL, and then memory may be closed
+    lane = <Lane*> queue.step
+    if lane == NULL or lane.plain:
         return NOT_COLLECTED
     if lane.recording or lane.at == lane.entries.size():
         return TO_BE_RECORDED
@@ -238,8 +243,6 @@ cdef Collecting collect(
         &entry.command.geometry.block[0], &geometry.block[0], 3 * sizeof(uint32_t)
     ) != 0:
         return TO_BE_RECORDED
-    if not locked and not guard.try_take(queue.lock):
-        return OUT_OF_TURN  # waiting for the lock would release the GIL, and then memory may be closed
     if queue.slow_path & ~<uint32_t> (BY_CHECK | BY_WATCH) != BY_STEP:
         return NOT_COLLECTED
     if owes_null_wait(queue):
@@ -306,6 +309,13 @@ cdef void fit_entries(Lane* lane) noexcept nogil:
     lane.new_ends.resize(lane.entries.size())
 
 
+cdef Plan* plan_of(Lane* lane, uint64_t kernel_id) noexcept nogil:  # the queue is locked
+    for plan in lane.plans:
+        if plan.kernel_id == kernel_id:
+            return plan
+    return NULL
+
+
 cdef int submitted(
     QueueState* queue, Collecting why, PyObject* launched, const Geometry* geometry, const char* packed
 ) except -1:
@@ -313,27 +323,30 @@ cdef int submitted(
     cdef Lane* lane = <Lane*> queue.step
     cdef Kernel kernel = <Kernel> launched
     cdef Entry* entry = NULL
-    cdef Plan* plan = NULL
     cdef Plan* made = NULL
-    cdef Plan* each
     cdef LaneOwner owner
+    cdef bint records, has_plan
     cdef Guard guard
-    if lane == NULL or lane.thread != PyThreadState_Get():
+    if lane == NULL or queue.step_thread != PyThreadState_Get():
         return 0
-    owner = <LaneOwner> lane.owner  # another thread may close the step while the GIL is released
-    if why == TO_BE_RECORDED:
-        for each in lane.plans:
-            if each.kernel_id == kernel.id:
-                plan = each
-        if plan == NULL:
+    owner = <LaneOwner> lane.owner  # another thread may close the step while the queue is not locked
+    with nogil:
+        guard.take(queue.lock)
+        records = why == TO_BE_RECORDED or lane.recording or lane.at == lane.entries.size()
+        has_plan = plan_of(lane, kernel.id) != NULL
+        guard.leave()
+    if records:
+        if not has_plan:
             try:
-                plan = made = create_plan(queue.driver, kernel, NULL)
+                made = create_plan(queue.driver, kernel, NULL)
             except Exception:  # there is no record without a kernel, and the launch itself has succeeded
-                lane.plain = True
+                with nogil:
+                    guard.take(queue.lock)
+                    lane.plain = True
+                    guard.leave()
                 return 0
         entry = new Entry()
-        entry.plan = plan
-        entry.command.kind, entry.command.kernel = LAUNCH_COMMAND, plan.kernel
+        entry.command.kind = LAUNCH_COMMAND
         entry.command.geometry = geometry[0]
         entry.changed_at.resize(kernel.count + 1, 0)
         entry.values.assign(packed, packed + kernel.packed_size)
@@ -347,6 +360,8 @@ cdef int submitted(
                 lane.plans.push_back(made)
                 made = NULL
             if entry != NULL:
+                entry.plan = plan_of(lane, kernel.id)
+                entry.command.kernel = entry.plan.kernel
                 add_entry(queue, lane, entry)
             lane.at += 1
             lane.first = lane.at
@@ -407,7 +422,7 @@ cdef Status open_lane(LaneOwner owner):
     cdef Lane* lane = owner.lane
     cdef Status status
     cdef Guard guard
-    lane.thread = PyThreadState_Get()
+    cdef void* thread = PyThreadState_Get()
     with nogil:
         guard.take(queue.lock)
         status = refusal(queue)
@@ -417,6 +432,7 @@ cdef Status open_lane(LaneOwner owner):
             lane.began = lane.last_seen = submitted_epoch(queue.epochs)
             lane.new_ends.assign(lane.entries.size(), 0)
             queue.step = lane
+            queue.step_thread = thread
             queue.slow_path |= BY_STEP
         guard.leave()
     return status
@@ -448,7 +464,7 @@ cdef void leave_lane(LaneOwner owner, bint failed, uint64_t steps=0) noexcept:
         queue.counts.steps += steps
         if queue.step == lane:
             submit_collected(queue)
-            queue.step = NULL
+            queue.step = queue.step_thread = NULL
             queue.slow_path &= ~<uint32_t> BY_STEP
             differs = lane.recording or lane.at < lane.entries.size()
             if not failed and lane.refused == 0:
@@ -514,7 +530,7 @@ cdef class LaneOwner:
 # -- steps, which `Queue.step` makes
 
 
-cdef dict open_steps = {}  # by thread
+cdef dict open_steps = {}  # by the thread in the block, which alone changes its entry
 
 
 cdef bint claim(Queue queue, Step step):
@@ -554,7 +570,8 @@ cdef class Step:
     cdef readonly Queue queue
     cdef readonly relaxed_bint closed
     cdef relaxed_bint is_open
-    cdef void* thread
+    cdef bint inside  # a thread is in the block, so only that one releases what its launches use
+    cdef void* thread  # the last that was
     cdef LaneOwner own  # the queue's; None when the driver submits each launch at once
     cdef dict owners  # LaneOwner by Queue, `own` included
     cdef list joined  # LaneOwners that have joined this time, without `own`
@@ -578,13 +595,21 @@ cdef class Step:
 
     cdef int give_back(self) except -1:
         cdef LaneOwner owner
-        for owner in tuple(self.owners.values()):
+        with cython.critical_section(self):
+            _own, self.own = self.own, None  # released outside
+            owners, self.owners = self.owners, {}
+        for owner in owners.values():
             leave_lane(owner, True)
             owner.queue = None
-        self.own = None
-        self.owners = {}
-        self.joined = []
         return 0
+
+    cdef int leave_block(self) except -1:
+        cdef uintptr_t thread = <uintptr_t> self.thread
+        if open_steps.get(thread) is self:
+            del open_steps[thread]
+        with cython.critical_section(self):
+            self.inside, closed = False, self.closed
+        return self.give_back() if closed else 0
 
     def __enter__(self) -> Step:
         """Begin the step.
@@ -601,26 +626,28 @@ cdef class Step:
         cdef void* thread = PyThreadState_Get()
         cdef Status status = 0
         cdef Step other
-        cdef LaneOwner own = self.own  # another thread may close the step while the GIL is released
+        cdef LaneOwner own
         if self.closed:
             raise ClosedError(f"this Step of {self.queue!r} is closed")
         self.queue._check_open()
         if self.queue._capture is not None:
             raise CaptureError(f"step on {self.queue!r}: it is captured")
         other = open_steps.get(<uintptr_t> thread)
-        if other is not None and other.queue is not self.queue:
+        if other is not None and other.is_open and other.queue is not self.queue:
             raise StepError(f"step on {self.queue!r}: a step of {other.queue!r} is open in this thread")
         if not claim(self.queue, self):
             raise StepError(f"step on {self.queue!r}: it is in an open step already")
+        with cython.critical_section(self):  # another thread may close the step
+            own, self.inside, self.thread = self.own, True, thread
         if own is not None:
             status = open_lane(own)
             if status != 0 or self.closed:
                 leave_lane(own, True)
+                self.leave_block()
                 self.queue._step = None
                 if self.closed:
                     raise ClosedError(f"this Step of {self.queue!r} is closed")
                 self.queue._raise(status, "step")
-        self.thread = thread
         self.is_open = True
         open_steps[<uintptr_t> thread] = self
         open_step_count.fetch_add(1)
@@ -637,23 +664,26 @@ cdef class Step:
             If the driver refused a collected launch; those after it were not submitted. Not raised if an exception
             leaves the block.
         """
-        if self.is_open:
-            self.leave(kind is not None)
+        try:
+            if self.is_open:
+                self.leave(kind is not None)
+        finally:
+            self.leave_block()
 
     cdef int leave(self, bint failed) except -1:
         """End the step, beginning with what cannot fail."""
         cdef QueueState* state = self.queue.state
         cdef LaneOwner owner
         cdef LaneOwner refused = None
-        cdef LaneOwner own = self.own  # another thread may close the step while the GIL is released
+        cdef LaneOwner own
         cdef Guard guard
         with cython.critical_section(self):
+            own = self.own
             opened, self.is_open = self.is_open, False
             joined, self.joined = self.joined, []
         if not opened:  # another thread has ended it meanwhile
             return 0
         queues = [owner.queue for owner in joined]  # a close by another thread would clear these
-        del open_steps[<uintptr_t> self.thread]
         open_step_count.fetch_sub(1)
         if own is not None:
             leave_lane(own, failed, 1)
@@ -690,6 +720,7 @@ cdef class Step:
     def _join(self, Queue queue, Queue producer, epoch: int | None) -> None:
         """Add a queue that waits for a queue of the step, or for an event recorded there at this epoch."""
         cdef LaneOwner owner
+        cdef bint joins
         if (
             not self.is_open or self.own is None or self.thread != PyThreadState_Get() or queue._step is not None
             or queue.device._context is not self.queue.device._context or is_captured(queue)
@@ -704,9 +735,12 @@ cdef class Step:
             owner = self.owners[queue] = new_lane(queue, queue.state)
         if not claim(queue, self):
             return
-        if open_lane(owner) == 0 and self.is_open:
-            self.joined.append(owner)
-        else:  # another thread has closed it meanwhile
+        joins = open_lane(owner) == 0
+        with cython.critical_section(self):
+            joins = joins and self.is_open
+            if joins:
+                self.joined.append(owner)
+        if not joins:  # another thread has closed it meanwhile
             leave_lane(owner, True)
             queue._step = None
 
@@ -715,14 +749,17 @@ cdef class Step:
 
         An open step is ended first, as at the end of its block. Closing twice is allowed.
         """
-        if self.closed:
+        with cython.critical_section(self):
+            closed, self.closed = self.closed, True
+            used = self.inside and self.thread != PyThreadState_Get()
+        if closed:
             return
-        self.closed = True
         try:
             if self.is_open:
                 self.leave(False)
         finally:
-            self.give_back()
+            if not used:
+                self.give_back()
         collect_device(self.queue.state.device)
 
     def __repr__(self) -> str:

@@ -83,6 +83,7 @@ log = logging.getLogger("forebay.launch")
 
 cdef extern from "Python.h":
     bint PyLong_CheckExact(object)
+    void* PyThreadState_Get()
     PyObject* PyThreadState_GetDict()
     ctypedef struct PyTupleObject:
         PyObject** ob_item
@@ -234,8 +235,8 @@ cdef int launch_uncommon(
             capture_launch(queue, kernel, grid, block, arguments, bound)
         elif status == 0:
             settle(announced)
-            if state.step != NULL and (answer == TO_BE_RECORDED or answer == OUT_OF_TURN):
-                state.step.submitted(state, answer, <PyObject*> kernel, &geometry, packed)
+            if answer == TO_BE_RECORDED or answer == OUT_OF_TURN:
+                tell_step(state, answer, kernel, &geometry, packed)
             if waits_watcher is not None and bound is None and state.counts.waits_made != waits:
                 waits_watcher(queue, kernel, state.counts.waits_made - waits)
         elif status != STALE:
@@ -383,7 +384,7 @@ cdef Collecting ask_step(
     cdef uint32_t failed_at
     cdef Status status = 0
     for _ in range(5):
-        step = state.step  # it may be left while the GIL is released
+        step = step_of_thread(state)  # it may be left while the GIL is released
         if step == NULL or kernel.follows:
             return NOT_COLLECTED
         answer = step.collect(state, False, <PyObject*> kernel, geometry, packed, NULL, &status, &failed_at)
@@ -398,11 +399,26 @@ cdef Collecting ask_step(
     return OUT_OF_TURN
 
 
+cdef OpenStep* step_of_thread(QueueState* state) noexcept:
+    """Return the open step that collects this thread's launches; NULL for none. The thread keeps it until it leaves its
+    block; the step of another thread may be gone at once.
+    """
+    cdef OpenStep* step = <OpenStep*> state.step
+    return step if state.step_thread == PyThreadState_Get() else NULL
+
+
+cdef int tell_step(
+    QueueState* state, Collecting answer, Kernel kernel, const Geometry* geometry, const char* packed
+) except -1:
+    cdef OpenStep* step = step_of_thread(state)
+    return 0 if step == NULL else step.submitted(state, answer, <PyObject*> kernel, geometry, packed)
+
+
 cdef bint offer_and_unlock(QueueState* state, Kernel kernel, const char* packed, const uint64_t* closings) noexcept:
     """Offer the launch to any open step, unlock the queue, and return whether the step took it. If not,
     `launch_uncommon` offers it again, or raises what is wrong with its arguments.
     """
-    cdef OpenStep* step = state.step
+    cdef OpenStep* step = <OpenStep*> state.step
     cdef uint32_t failed_at
     cdef Status status = 0
     cdef bint taken = False

@@ -162,6 +162,10 @@ class SharedStep(Case):
         with self.shared:
             self.scene.launch(queue=self.queue)
 
+    def do_enter_another(self, at, turn):  # which is gone at once, while other threads launch
+        with self.queue.step():
+            self.scene.launch(queue=self.queue)
+
     def do_launch(self, at, turn):
         self.scene.launch(queue=self.queue)
 

@@ -27,7 +27,7 @@ REFERENCE = re.compile(r"^ +cdef (?:Refs?\[\w+\]|\w+Ref) (\w+)", re.M)
 GUARDED = {
     "queue": (
         r"\.order\.(?:clock|clock_before|marker|copied|pending|before_pending|prune_at|checkpoints|gate_epochs"
-        r"|null_pending|null_ordered|next_listed)\b|\.plans\.(?:by_kernel|last|staged)\b|\.step\.waiting\b"
+        r"|null_pending|null_ordered|next_listed)\b|\.plans\.(?:by_kernel|last|staged)\b|\.step\)\.waiting\b"
         r"|\.resident\.is_indirect_user\b|\badvance_submitted\(\w+\.epochs\b",
         r"\b(?:take|try_take|Guard)\((?!self\.)(?!.*registry)[^\n]*\.lock\)|[^y]\.lock\.(?:try_)?lock\("
         r"|\b(?:gather|begin_at_once|begin_command)\(queue, &?order\)|\block_queue\(",
