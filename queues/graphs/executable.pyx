@@ -1805,9 +1805,10 @@ cdef class ExecutableGraph:
             sizes = read_sizes(queue, queue.state, works)
             sizes.closings = closings
         same = prepared.version == version and (sizes is prepared.sizes or has_room(prepared, sizes))
-        prepared.repeats += prepared.one_by_one
-        if same and (prepared.changed or prepared.repeats >= MOST_REPEATS):
-            same = self.renew(prepared, version)
+        if same:  # else another thread may be renewing it
+            prepared.repeats += prepared.one_by_one
+            if prepared.changed or prepared.repeats >= MOST_REPEATS:
+                same = self.renew(prepared, version)
         if same:
             _before, prepared.sizes = prepared.sizes, sizes
         else:

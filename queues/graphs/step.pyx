@@ -325,20 +325,25 @@ cdef int submitted(
     cdef Entry* entry = NULL
     cdef Plan* made = NULL
     cdef LaneOwner owner
-    cdef bint records, has_plan
+    cdef uint64_t kernel_id = kernel.id  # another thread may change it
+    cdef bint plain, records, has_plan
     cdef Guard guard
     if lane == NULL or queue.step_thread != PyThreadState_Get():
         return 0
     owner = <LaneOwner> lane.owner  # another thread may close the step while the queue is not locked
     with nogil:
         guard.take(queue.lock)
+        plain = lane.plain or queue.step != lane
         records = why == TO_BE_RECORDED or lane.recording or lane.at == lane.entries.size()
-        has_plan = plan_of(lane, kernel.id) != NULL
+        has_plan = plan_of(lane, kernel_id) != NULL
         guard.leave()
+    if plain:
+        return 0
     if records:
         if not has_plan:
             try:
                 made = create_plan(queue.driver, kernel, NULL)
+                kernel_id = made.kernel_id
             except Exception:  # there is no record without a kernel, and the launch itself has succeeded
                 with nogil:
                     guard.take(queue.lock)
@@ -351,7 +356,7 @@ cdef int submitted(
         entry.changed_at.resize(kernel.count + 1, 0)
         entry.values.assign(packed, packed + kernel.packed_size)
         entry.uses.resize(kernel.count)
-        owner.names[kernel.id] = kernel.name, kernel.parameters
+        owner.names[kernel_id] = kernel.name, kernel.parameters
     with nogil:
         guard.take(queue.lock)
         if queue.step == lane:
@@ -360,7 +365,7 @@ cdef int submitted(
                 lane.plans.push_back(made)
                 made = NULL
             if entry != NULL:
-                entry.plan = plan_of(lane, kernel.id)
+                entry.plan = plan_of(lane, kernel_id)
                 entry.command.kernel = entry.plan.kernel
                 add_entry(queue, lane, entry)
             lane.at += 1
