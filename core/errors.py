@@ -10,34 +10,13 @@ import builtins
 from typing import Any
 
 __all__ = [
-    "ArgumentTypeError",
-    "BuildError",
-    "CaptureError",
-    "CaptureImplicitError",
-    "CaptureInvalidatedError",
-    "CaptureIsolationError",
-    "CaptureMergeError",
-    "CaptureUnjoinedError",
-    "CaptureUnmatchedError",
-    "CaptureUnsupportedError",
-    "CaptureWrongThreadError",
-    "CapturedEventError",
-    "ClosedError",
-    "DeviceLostError",
-    "DeviceNotFoundError",
-    "DriverError",
-    "Error",
-    "GraphUpdateError",
-    "InvalidArgumentError",
-    "NotSupportedError",
-    "OutOfBoundsError",
-    "OutOfMemoryError",
-    "OutOfRangeError",
-    "RaceError",
-    "ScratchOverflowError",
-    "StepError",
+    "ArgumentTypeError", "BuildError", "CaptureError", "CaptureImplicitError", "CaptureInvalidatedError",
+    "CaptureIsolationError", "CaptureMergeError", "CaptureUnjoinedError", "CaptureUnmatchedError",
+    "CaptureUnsupportedError", "CaptureWrongThreadError", "CapturedEventError", "ClosedError", "DeviceLostError",
+    "DeviceNotFoundError", "DriverError", "Error", "GraphUpdateError", "InvalidArgumentError", "NotSupportedError",
+    "OutOfBoundsError", "OutOfMemoryError", "OutOfRangeError", "RaceError", "ScratchOverflowError", "StepError",
     "TimeoutError",
-]
+]  # fmt: skip
 
 
 class Error(Exception):

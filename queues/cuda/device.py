@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from forebay.core import errors
-from forebay.core.driver import (
-    Adopted,
-    BuiltProgram,
-    DeviceInfo,
-    DriverDevice,
-    DriverKernel,
-    Language,
-    Limits,
-)
+from forebay.core.driver import Adopted, BuiltProgram, DeviceInfo, DriverDevice, DriverKernel, Language, Limits
 from forebay.queues.cuda import operations
 from forebay.queues.cuda.nvrtc import NvrtcCompiler
 from forebay.queues.cuda.operations import ContextHandle, CuMemory, CuProgram, SharingDevice
@@ -90,7 +82,7 @@ class CudaDevice(SharingDevice, DriverDevice):
         self.keeps_gil_below = self._room()
         own = CuProgram.own(self.handle)
         self._moves = {each.name: CudaKernel(self.native, own, each) for each in facts_of(OWN_KERNELS, MOVES)}
-        self._staging = StagingPool(partial(CuMemory, self.handle, usm_type="host"))
+        self.stage = StagingPool(partial(CuMemory, self.handle, usm_type="host")).take  # type: ignore[method-assign]
 
     # -- queues
 
@@ -113,9 +105,6 @@ class CudaDevice(SharingDevice, DriverDevice):
         if usm_type == "shared" and not self.limits.has_shared:
             raise errors.NotSupportedError(f"shared memory: {self.info.name} has none")
         return CuMemory(self.handle, max(nbytes, 1), usm_type)
-
-    def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        return self._staging.take(nbytes)
 
     takes_over = "memory of CUDA (__cuda_array_interface__: CuPy, PyTorch, numba)"
 

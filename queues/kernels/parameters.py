@@ -65,6 +65,14 @@ def read_parameter(
     return Parameter(name, type_name, "value", "V", nbytes, alignment=alignment)
 
 
+def kernels_in(module: bytes) -> dict[str, list[declarations.Declared]]:
+    """Return the parameters of the kernels in SPIR-V. Raises `InvalidArgumentError` for other bytes."""
+    try:
+        return declarations.kernels_of(module)
+    except ValueError as error:
+        raise InvalidArgumentError(f"program: these bytes are not SPIR-V ({error}); pass OpenCL C as str") from None
+
+
 def _split(type_name: str) -> tuple[str, str]:
     """Return a vector type's element name and length."""
     base = type_name.rstrip("0123456789")
@@ -431,8 +439,6 @@ class Over(Leaf):
 
 class MinOver(Over):
     """The least element of the buffer argument of the parameter `name`; 0 when it has none."""
-
-    place = 0
 
 
 class MaxOver(Over):

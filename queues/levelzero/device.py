@@ -6,9 +6,6 @@ import itertools
 import os
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
-
-import numpy as np
 
 from forebay.core import errors
 from forebay.core.driver import BuiltProgram, DeviceInfo, DriverDevice, DriverKernel, Language, Limits
@@ -112,7 +109,7 @@ class LevelZeroDevice(DriverDevice):
             priority for priority in PRIORITIES if highest <= priority <= lowest
         ) or (0,)
         self.executes: bool = not on_null_hardware()
-        self._staging = StagingPool(partial(ZeMemory, self.handle, usm_type="host"))
+        self.stage = StagingPool(partial(ZeMemory, self.handle, usm_type="host")).take  # type: ignore[method-assign]
         # Take turns: lists on one (ordinal, index) share an engine, and a waiting list can stall the others.
         self._ordinal = next(o for o, (flags, _, _) in enumerate(self.native.groups) if flags & COMPUTE)
         self._engines = itertools.cycle(range(self.native.groups[self._ordinal][1]))
@@ -128,9 +125,6 @@ class LevelZeroDevice(DriverDevice):
     def allocate(self, nbytes: int, usm_type: str = "device") -> ZeMemory:
         self.check_size(nbytes)
         return ZeMemory(self.handle, max(nbytes, 1), usm_type)
-
-    def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        return self._staging.take(nbytes)
 
     # -- programs
 

@@ -14,6 +14,7 @@ from forebay.core.driver import DeviceInfo
 from forebay.core.errors import BuildError, InvalidArgumentError, NotSupportedError
 from forebay.queues.kernels.build import BuildProcessError, build_apart
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
+from forebay.queues.kernels.parameters import kernels_in
 from forebay.queues.levelzero.operations import DeviceHandle, ZeProgram
 from forebay.spirv import declarations
 
@@ -132,10 +133,10 @@ def compiled(
     cache = BinaryCache()
     code = _spirv(cache, info, source, options) if isinstance(source, str) else source
     try:
-        kernels = declarations.kernels_of(code)
-    except ValueError as error:
+        kernels = kernels_in(code)
+    except InvalidArgumentError:
         if code is source:
-            raise InvalidArgumentError(f"program: these bytes are not SPIR-V ({error})") from None
+            raise
         kernels = {}  # no kernels, which the driver accepts
     variables = declarations.variables_of(code)
     return _module(cache, handle, info, code, options, bool(variables)), code, kernels, variables

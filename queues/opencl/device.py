@@ -14,7 +14,7 @@ from forebay.core.driver import MOST_GROUPS, Adopted, BuiltProgram, DeviceInfo, 
 from forebay.queues.kernels import build
 from forebay.queues.opencl import operations
 from forebay.queues.opencl.operations import AdoptedMemory, ClMemory, MemoryPart
-from forebay.queues.opencl.programs import Builder, one_at_a_time, takes_spirv
+from forebay.queues.opencl.programs import Builder, one_at_a_time
 from forebay.spirv.intel_cpu.runtime import INTEL_CPU
 
 CL_QUEUE_PRIORITY_KHR = 0x1096
@@ -78,7 +78,8 @@ class OpenCLDevice(DriverDevice):
         # kind. On CPUs both work on the same parameter (measured), and setting the memory object is cheaper.
         self.has_memory_objects: bool = is_cpu or not self.has_addresses
         self.unrolls_recursion = is_cpu
-        self.languages = (Language.SPIRV, Language.OPENCL_C) if takes_spirv(self.native) else (Language.OPENCL_C,)
+        takes_spirv = "cl_khr_il_program" in native.extensions or bool(getattr(native, "il_version", ""))
+        self.languages = (Language.SPIRV, Language.OPENCL_C) if takes_spirv else (Language.OPENCL_C,)
         self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
         # On Intel's runtime (2026.2.0) a waiting thread executes commands of any queue, and returns when it finds none.
         # On PoCL (3.1) it waits up to 2.6 s for locks that a submitting thread nearly always holds.
@@ -94,8 +95,8 @@ class OpenCLDevice(DriverDevice):
         # not kept by the finalizer, whose references end with the interpreter, in a forked child, too
         self._fill_program: cl.Program = kernel.program
         handle = self._fill_program.int_ptr
-        operations.add_fill_program(self.context_handle, handle)
-        weakref.finalize(self, operations.remove_fill_program, self.context_handle, handle).atexit = False
+        operations.use_fill_program(self.context_handle, handle, True)
+        weakref.finalize(self, operations.use_fill_program, self.context_handle, handle, False).atexit = False
 
     # -- queues
 
@@ -108,7 +109,7 @@ class OpenCLDevice(DriverDevice):
             queue = cl.CommandQueue(self.context, self.native, properties)
         else:
             queue = cl.CommandQueue(self.context, self.native, properties=properties)
-        return queue, operations.retain_queue(queue)
+        return queue, operations.retained(queue)
 
     # -- memory
 

@@ -37,10 +37,10 @@ class OpenCL(DriverFolder):
                 "adopt_queue: this pyopencl.CommandQueue runs out of order, and forebay's rules are about queues that "
                 "do not; make it without OUT_OF_ORDER_EXEC_MODE_ENABLE"
             )
-        from forebay.queues.opencl.operations import retain_queue
+        from forebay.queues.opencl.operations import retained
 
         device = self._device_of(thing.context, opened)
-        return AdoptedQueue(device, retain_queue(thing), bool(thing.properties & properties.PROFILING_ENABLE))
+        return AdoptedQueue(device, retained(thing), bool(thing.properties & properties.PROFILING_ENABLE))
 
     def adopt_device(self, thing: Any, opened: Iterable[DriverDevice]) -> DriverDevice | DeviceInfo | None:
         cl = sys.modules.get("pyopencl")

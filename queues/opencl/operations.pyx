@@ -40,8 +40,8 @@ cdef extern from "queues/opencl/operations.hpp" namespace "forebay_cl" nogil:
     Driver table
     const char* _FILL_SOURCE "forebay_cl::FILL_SOURCE"
     Reshape flatten
-    void _add_fill_program "forebay_cl::add_fill_program"(void* context, void* program) noexcept
-    void _remove_fill_program "forebay_cl::remove_fill_program"(void* context, void* program) noexcept
+    void add_fill_program(void* context, void* program) noexcept
+    void remove_fill_program(void* context, void* program) noexcept
 
 
 TABLE: int = <uintptr_t> &table
@@ -71,16 +71,10 @@ def load() -> None:
     FUNCTIONS.load(ctypes.CDLL(pyopencl._cl.__file__), "the OpenCL loader", "forebay needs OpenCL 1.2 or newer", _SVM)
 
 
-def add_fill_program(uintptr_t context, uintptr_t program) -> None:
-    """Use this program, made of `FILL_SOURCE`, for fills in the context's queues."""
+def use_fill_program(uintptr_t context, uintptr_t program, bint used) -> None:
+    """Use this program, made of `FILL_SOURCE`, for fills in the context's queues, or no longer: its device is gone."""
     with nogil:
-        _add_fill_program(<void*> context, <void*> program)
-
-
-def remove_fill_program(uintptr_t context, uintptr_t program) -> None:
-    """Nothing of the program's device is used any more."""
-    with nogil:
-        _remove_fill_program(<void*> context, <void*> program)
+        (add_fill_program if used else remove_fill_program)(<void*> context, <void*> program)
 
 
 def probe_argument_size(kernel: pyopencl.Kernel, index: int, limit: int) -> int:
@@ -116,17 +110,10 @@ def wait_for(event: pyopencl.Event) -> None:
     check(status)
 
 
-def retain_queue(queue: pyopencl.CommandQueue) -> int:
-    """Return the handle of a pyopencl queue, with a reference of its own."""
-    cdef void* handle = <void*> <uintptr_t> queue.int_ptr
-    check(cl.RetainCommandQueue(handle))
-    return <uintptr_t> handle
-
-
-def retain_kernel(kernel: pyopencl.Kernel) -> int:
-    """Return the handle of a pyopencl kernel, with a reference of its own."""
-    cdef void* handle = <void*> <uintptr_t> kernel.int_ptr
-    check(cl.RetainKernel(handle))
+def retained(thing: pyopencl.CommandQueue | pyopencl.Kernel) -> int:
+    """Return the handle of a pyopencl queue or kernel, with a reference of its own."""
+    cdef void* handle = <void*> <uintptr_t> thing.int_ptr
+    check(cl.RetainKernel(handle) if isinstance(thing, pyopencl.Kernel) else cl.RetainCommandQueue(handle))
     return <uintptr_t> handle
 
 

@@ -18,7 +18,7 @@ from forebay.core.driver import BuiltProgram, DeviceInfo, DriverKernel
 from forebay.queues.kernels.build import BuildProcessError, CompilerEndedError, build_apart, readable
 from forebay.queues.kernels.cache import BinaryCache, Entry, key_of, reads_files
 from forebay.queues.kernels.opencl_c import Compiler, declared_by, names_in
-from forebay.queues.kernels.parameters import read_parameter
+from forebay.queues.kernels.parameters import kernels_in, read_parameter
 from forebay.queues.memory.allocation import ForeignMemory
 from forebay.queues.opencl import operations
 from forebay.queues.opencl.discovery import POCL, identity_of, turn
@@ -88,7 +88,7 @@ class OpenCLKernel(DriverKernel):
 
     def create(self, follows: bool) -> int:
         with one_at_a_time:
-            return operations.retain_kernel(cl.Kernel(self.program, self.name))
+            return operations.retained(cl.Kernel(self.program, self.name))
 
 
 def redeclared(kernel: DriverKernel) -> list[declarations.Declared]:
@@ -177,12 +177,7 @@ class Builder(Compiler):
         return program, kernels
 
     def _declared_in_source(self) -> Declared:
-        if isinstance(self._source, str):
-            return {}
-        try:
-            return declarations.kernels_of(self._source)
-        except ValueError as error:
-            raise errors.InvalidArgumentError(f"program: these bytes are not SPIR-V ({error})") from None
+        return kernels_in(self._source) if isinstance(self._source, bytes) else {}
 
     def _key(self) -> str:
         """The cache key, of everything that affects the driver's output."""
@@ -198,7 +193,7 @@ class Builder(Compiler):
                 program, _ = self.compile(self._source)
             if set(names_in(program)) != set(entry.declared):
                 return None
-            kernels = self._kernels_of(program, entry.declared, list(entry.declared))
+            kernels = self._kernels_of(program, entry.declared)
             kernels.log = entry.log
             return self._finished(kernels, entry)
         except (cl.Error, errors.NotSupportedError):
@@ -210,9 +205,7 @@ class Builder(Compiler):
         refused = without_warps(entry.binary, entry.declared)
         return IntelCpuProgram(kernels, self._source, self._options, entry.vectors, refused)
 
-    def _kernels_of(self, program: cl.Program, declared: Declared, names: list[str] | None = None) -> BuiltProgram:
-        if names is None:
-            names = names_in(program)
+    def _kernels_of(self, program: cl.Program, declared: Declared) -> BuiltProgram:
         natives = BuiltProgram(
             {
                 name: OpenCLKernel(
@@ -223,7 +216,7 @@ class Builder(Compiler):
                     declared.get(name),
                     operations.RESHAPE if name in self._flat else 0,
                 )
-                for name in names
+                for name in declared or names_in(program)
             },
             partial(find_variable, self._info, program),
         )
@@ -265,11 +258,6 @@ class Builder(Compiler):
             ) from None
         nbytes: int = kernel.get_work_group_info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, self._native)[0]
         return nbytes
-
-
-def takes_spirv(device: cl.Device) -> bool:
-    """Return whether a device takes SPIR-V."""
-    return "cl_khr_il_program" in device.extensions or bool(getattr(device, "il_version", ""))
 
 
 # -- the build process for an OpenCL device: see `build_apart`

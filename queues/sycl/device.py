@@ -22,9 +22,8 @@ from forebay.core.driver import (
     Limits,
     Parameter,
 )
-from forebay.queues.kernels.parameters import read_parameter
+from forebay.queues.kernels.parameters import kernels_in, read_parameter
 from forebay.queues.sycl import operations
-from forebay.spirv import declarations
 from forebay.spirv.access import accesses_of
 from forebay.spirv.intel_cpu.program import IntelCpuProgram
 
@@ -170,14 +169,7 @@ class SyclDevice(DriverDevice):
 
     def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> BuiltProgram:
         """Programs may have variables, but dpctl cannot find them."""
-        declared = {}
-        if isinstance(source, bytes):
-            try:
-                declared = declarations.kernels_of(source)
-            except ValueError as error:
-                raise errors.InvalidArgumentError(
-                    f"program: these bytes are not SPIR-V ({error}); pass OpenCL C as str"
-                ) from None
+        declared = kernels_in(source) if isinstance(source, bytes) else {}
         beneath = self._compiler()
         facts: dict[str, Any]
         built: BuiltProgram | None = None
