@@ -357,9 +357,10 @@ cdef int wait_for_event(object queue, QueueState* state, object capture, Event e
         capture.wait_outside(queue, repr(event))
     if event.state.driver != state.driver:
         raise InvalidArgumentError("wait: the event belongs to another driver's device")
+    wait_for(queue, state, marker.get())
     if is_checked(state):
-        return wait_for_seen(queue, state, marker.get(), seen)
-    return wait_for(queue, state, marker.get())
+        order_of(queue).come_after(seen.get())
+    return 0
 
 
 cdef int wait_for_queue(
@@ -411,13 +412,6 @@ cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_
     if queue._capture is not None and answer != DONE:
         queue._capture.wait_outside(queue, repr(thing))
     return wait_for(queue, state, marker.get())
-
-
-cdef int wait_for_seen(object queue, QueueState* state, Marker* marker, Ref[Clock] seen) except -1:
-    """Wait for a point of which the race checker knows `seen`. Its event may be recorded again meanwhile."""
-    wait_for(queue, state, marker)
-    order_of(queue).come_after(seen.get())
-    return 0
 
 
 cdef int wait_for(object queue, QueueState* state, Marker* marker) except -1:

@@ -544,17 +544,14 @@ cdef bint is_in_use(DeviceState* device) noexcept nogil:
     return has_retired(device) or not device.registry.queues.empty()
 
 
-cdef void take_abandoned(vector[Abandoned]& contexts) noexcept nogil:
-    cdef Guard guard
-    guard.take(abandoned_lock)
-    contexts.swap(abandoned[0])
-
-
 cdef void collect_abandoned():
     cdef vector[Abandoned] contexts
     cdef Abandoned* context
     cdef size_t i
-    take_abandoned(contexts)
+    cdef Guard guard
+    guard.take(abandoned_lock)
+    contexts.swap(abandoned[0])
+    guard.leave()
     for i in range(contexts.size()):
         context = &contexts[i]
         collect_all(context.state.get())

@@ -378,13 +378,9 @@ cdef class Device:
                 take_over_plans(queue.state, idle.get())
         return unless_closed(self, queue)
 
-    def _capturing(self, queue: Queue, mode: str) -> Capture:
-        """`Queue.capture`."""
-        return Capture(queue, mode)
-
-    def _new_step(self, queue: Queue) -> Step:
-        """`Queue.step`."""
-        return Step._of(queue)
+    # For `Queue.capture` and `Queue.step`, whose module is below those of the two
+    _capturing = Capture
+    _new_step = staticmethod(Step._of)
 
     def event(self, timing: bool = False) -> Event:
         """Make an event for ``queue.record(event)``; with `timing`, it is recorded with timing.

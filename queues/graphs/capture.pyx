@@ -28,7 +28,6 @@ from forebay.queues.queue import set_capture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
     from typing import Any
     from forebay.queues.graphs.executable import Work
     from forebay.queues.graphs.graph import Node
@@ -98,9 +97,7 @@ class Capture:
             raise
         return self.graph
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *others: object) -> None:
         """End. An exception in the block discards the capture."""
         if not self.active:
             if kind is None:
@@ -260,7 +257,8 @@ class Capture:
                 raise CaptureUnmatchedError(f"the capture of {queue!r} began on {self.origin!r} and ends there")
             if self.mode != "relaxed" and threading.get_ident() != self.thread:
                 raise CaptureWrongThreadError(f"the capture of {queue!r} ends in the thread that began it")
-            unjoined = self._unjoined()
+            reached = ancestors(self._ends[self.origin])
+            unjoined = [other for other, ends in self._ends.items() if not reached.issuperset(ends)]
             self.abandon()
             if self.invalid:
                 self.graph.close()
@@ -308,8 +306,3 @@ class Capture:
             elif self._ends.pop(queue, None) is not None:
                 self.invalidate(f"{queue!r} was closed")
                 set_capture(queue, None)
-
-    def _unjoined(self) -> list[Queue]:
-        """Return the queues with commands that the origin is not ordered after."""
-        reached = ancestors(self._ends[self.origin])
-        return [queue for queue, ends in self._ends.items() if not reached.issuperset(ends)]

@@ -394,10 +394,6 @@ def make_list(str kind, works: Iterable[Work]) -> ListWork:
     return work
 
 
-def make_empty() -> ListWork:
-    return make_list("empty", ())
-
-
 def make_alloc(device: Device, shape: ShapeLike, dtype: DTypeLike, freed: GraphMemory | None = None) -> MemoryWork:
     """Make the work of ``queue.alloc(shape, dtype)``, in the memory `freed` or in memory of its own."""
     shape, dtype = read_shape(shape), read_dtype(dtype)

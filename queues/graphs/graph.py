@@ -20,7 +20,6 @@ from forebay.queues.graphs.executable import (
     graph_memory_of,
     make_alloc,
     make_copy,
-    make_empty,
     make_fill,
     make_free,
     make_host,
@@ -31,8 +30,6 @@ from forebay.queues.graphs.shape import serial_order
 from forebay.races.checker import place_in_program
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from forebay.queues.device import Device
     from forebay.queues.queue import Queue
 
@@ -219,7 +216,7 @@ class Graph:
 
     def add_empty(self, *, after: Any = ()) -> Node:
         """Add a node that does nothing, for other nodes to depend on. `after` is as in `add_kernel`."""
-        return self._insert(make_empty(), after)
+        return self._insert(make_list("empty", ()), after)
 
     def add_dependency(self, earlier: Node, later: Node) -> None:
         """Make `later` depend on `earlier`. `instantiate` checks that the dependencies form no cycle.
@@ -435,9 +432,7 @@ class Graph:
         self._check_open()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

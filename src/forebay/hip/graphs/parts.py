@@ -18,7 +18,7 @@ from forebay.events.event import Event
 from forebay.hip import events
 from forebay.hip.events import ihipEvent_t
 from forebay.queues.device import Device
-from forebay.queues.graphs.executable import ExecutableGraph, Work, make_empty, shape_of
+from forebay.queues.graphs.executable import ExecutableGraph, Work, make_list, shape_of
 from forebay.queues.graphs.graph import Graph, Node
 from forebay.queues.graphs.shape import serial_order
 from forebay.queues.queue import Queue
@@ -46,7 +46,7 @@ _marks: weakref.WeakKeyDictionary[Work, Mark] = weakref.WeakKeyDictionary()
 def event_work(kind: str, handle: ihipEvent_t) -> Work:
     """Return the work of a node that records an event or waits for it."""
     assert handle.event is not None
-    work = make_empty()
+    work = make_list("empty", ())
     _marks[work] = Mark(kind, handle, handle.event)
     return work
 
