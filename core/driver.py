@@ -10,9 +10,11 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, ABCMeta, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -133,6 +135,23 @@ class Limits:
     cache_bytes: int = 0  # cache of its global memory
     shares_memory: bool = False  # whether its memory is the host's
     has_shared: bool = False  # whether it has memory that migrates between the two
+
+    @classmethod
+    def of(cls, native: Any, sizes: Sequence[int], constant_bytes: int, shares: bool, has_shared: bool) -> Limits:
+        """Describe a device of pyopencl or dpctl. Their drivers limit only the work-items of a launch, not groups."""
+        x, y, z = sizes
+        return cls(
+            group_items=native.max_work_group_size,
+            group_size=(x, y, z),
+            group_count=(MOST_GROUPS, MOST_GROUPS, MOST_GROUPS),
+            local_bytes=native.local_mem_size,
+            constant_bytes=constant_bytes,
+            allocation=native.max_mem_alloc_size,
+            clock_khz=native.max_clock_frequency * 1000,
+            cache_bytes=native.global_mem_cache_size,
+            shares_memory=shares,
+            has_shared=has_shared,
+        )
 
 
 @dataclass(frozen=True)
@@ -564,11 +583,10 @@ class DriverFolder(ABC):
 
 def numbered(devices: Iterable[DeviceInfo]) -> list[DeviceInfo]:
     """Number devices of one backend within their kind, in order, and name them ``backend:kind:index``."""
-    counted: dict[str, int] = {}
+    counted: defaultdict[str, count[int]] = defaultdict(count)
     named: list[DeviceInfo] = []
     for device in devices:
-        index = counted.setdefault(device.kind, 0)
-        counted[device.kind] += 1
+        index = next(counted[device.kind])
         named.append(replace(device, name=f"{device.backend}:{device.kind}:{index}", index=index))
     return named
 

@@ -39,8 +39,6 @@ from forebay.queues.kernels.parameters import (
     variables_from,
 )
 
-__all__ = ["Nvrtc", "NvrtcCompiler", "find_nvrtc", "parameters_in", "read_signatures", "with_facts", "without_facts"]
-
 LIBRARY = "libnvrtc.so."
 TOOLKIT = "/usr/local/cuda"  # where CUDA's installers put it
 RESERVED = re.compile(r"_Z\w*?\d(?:__nv_|cuda3|cub\d|__forebay|cooperative_groups)")  # constants of headers

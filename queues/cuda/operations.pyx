@@ -151,19 +151,6 @@ cdef int reserve_stream(CuContext* context) except -1 nogil:
     return 0
 
 
-cdef Status load_module(CuContext* context, const char* image, char* errors, void** module) except? -1 nogil:
-    cdef WithoutGates none
-    wait_without_gates(none)
-    return context.load_module(image, errors, LOG_SIZE, module)
-
-
-cdef int end_registrations(CuContext* context) except -1 nogil:
-    cdef WithoutGates none
-    wait_without_gates(none)
-    context.destroy_ended(ENDED_REGISTRATIONS)
-    return 0
-
-
 # -- Python objects over these: each is released with its last reference
 
 
@@ -307,9 +294,11 @@ cdef class CuProgram:
         cdef Status status
         cdef bytearray errors = bytearray(LOG_SIZE)
         cdef char* log_at = errors
+        cdef WithoutGates none
         self.context = context
         with nogil:
-            status = load_module(of, text, log_at, &handle)
+            wait_without_gates(none)
+            status = of.load_module(text, log_at, LOG_SIZE, &handle)
         if status != 0:
             error = FUNCTIONS.failed(status)
             if isinstance(error, OutOfMemoryError):
@@ -330,8 +319,7 @@ cdef class CuProgram:
         """Return the driver's handle of a kernel, valid as long as this object."""
         cdef bytes encoded = symbol.encode()
         cdef void* function = NULL
-        check(cuda.ModuleGetFunction(&function, self.module.get().handle, encoded),
-              f"kernel {symbol!r}")
+        check(cuda.ModuleGetFunction(&function, self.module.get().handle, encoded), f"kernel {symbol!r}")
         return <uintptr_t> function
 
     def limits(self, uintptr_t function, int32_t most_shared) -> tuple[int, int]:
@@ -467,13 +455,15 @@ class SharingDevice:
     def unregister_host(self, memory: DriverMemory) -> None:
         """As `DriverDevice.unregister_host`. Blocks until nothing runs on the device, and no gate is closed."""
         cdef CuLateMemory late
+        cdef WithoutGates none
         if isinstance(memory, CuLateMemory):
             late = memory
             if late.kind == ENDED_REGISTRATIONS:
                 late.context.context.destroy_later(late.kind, late.address)
                 late.kind = ENDED_KINDS
             with nogil:
-                end_registrations(late.context.context)
+                wait_without_gates(none)
+                late.context.context.destroy_ended(ENDED_REGISTRATIONS)
 
     def allocate_shared(self, nbytes: int) -> CuLateMemory:
         """As `DriverDevice.allocate_shared`. Blocks until nothing runs if such memory was closed, and no gate is."""

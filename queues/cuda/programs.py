@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from forebay.queues.cuda.driver import CuNative
 
-__all__ = ["LANGUAGES", "Image", "KernelFacts", "build_image", "compile_opencl", "facts_of"]
-
 LANGUAGES = (Language.CUBIN, Language.PTX, Language.OPENCL_C)
 DYNAMIC = Declared("dynamic_shared", "uint4*", "local", 0)  # as in the SPIR-V of HIP C++
 DYNAMIC_ALIGNMENT = 16

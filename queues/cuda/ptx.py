@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -13,10 +15,6 @@ from typing import NamedTuple
 from forebay.core.errors import NotSupportedError
 from forebay.spirv.access import ATOMICS, READS, UNKNOWN, WRITES
 from forebay.spirv.declarations import Declared
-
-__all__ = [
-    "MOVES", "OWN_KERNELS", "PtxEntry", "PtxModule", "PtxParameter", "accesses_of", "for_cuda", "read_ptx",
-]  # fmt: skip
 
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 NAME = r"(?:[A-Za-z][\w$]*|[_$%][\w$]+)"
@@ -231,10 +229,7 @@ def _origin(kind: str, operands: str, index: dict[str, int], origins: dict[str, 
 
 
 def _mask(text: str, origins: dict[str, int]) -> int:
-    mask = 0
-    for register in REGISTER.findall(text):
-        mask |= origins.get(register, 0)
-    return mask
+    return functools.reduce(operator.or_, (origins.get(register, 0) for register in REGISTER.findall(text)), 0)
 
 
 def _instructions(body: str) -> Iterator[tuple[str, str]]:

@@ -156,14 +156,13 @@ struct KernelTimestamps { Timestamps global, context; };
 
 FOREBAY_TABLE(FOREBAY_ZE)
 
-// All that a function of the form …Get(owner, &count, array) has.
-template <class T, int number>
-int64_t all_of(forebay::Checked<number, Result, void *, uint32_t *, T *> get, void *owner, std::vector<T>& found) {
+// All that a function of the form …Get(owner, &count, array) has; some have no owner.
+template <class T, class Get, class... Owner> int64_t all_of(Get get, std::vector<T> &found, Owner... owner) {
     uint32_t count = 0;
-    int64_t status = get(owner, &count, nullptr);
+    int64_t status = get(owner..., &count, nullptr);
     if (status || !count) return status;
     found.resize(count);
-    status = get(owner, &count, found.data());
+    status = get(owner..., &count, found.data());
     found.resize(count);
     return status;
 }

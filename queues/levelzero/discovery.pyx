@@ -55,7 +55,7 @@ cdef extern from "queues/levelzero/calls.hpp" namespace "forebay_ze":
         Function DriverGetExtensionFunctionAddress, DeviceGet, DeviceGetProperties, DeviceGetMemoryProperties
         Function DeviceGetComputeProperties, DeviceGetModuleProperties, DeviceGetCommandQueueGroupProperties
 
-    Status all_of[T](Function get, void* owner, vector[T]& found) except +
+    Status all_of[T](Function get, vector[T]& found, ...) except +
 
 
 UPDATE = (
@@ -114,7 +114,7 @@ def look() -> Found:
         try:
             driver = describe_driver(drivers[i])
             there.clear()
-            check(all_of(ze.DeviceGet, driver.handle, there))
+            check(all_of(ze.DeviceGet, there, driver.handle))
         except Error as error:  # go on: other drivers may have devices
             trouble = str(error)
             continue
@@ -136,13 +136,8 @@ def absence(trouble: str) -> str:
 cdef vector[void*] start() except *:
     """Initialise Level Zero and return the drivers for GPUs. The first call may take some tenths of a second."""
     cdef vector[void*] found
-    cdef uint32_t count = 0
     check(ze.Init(<uint32_t> GPUS_ONLY))
-    check(ze.DriverGet(&count, NULL))
-    found.resize(count)
-    if count:
-        check(ze.DriverGet(&count, found.data()))
-    found.resize(count)
+    check(all_of(ze.DriverGet, found))
     return found
 
 
@@ -153,7 +148,7 @@ cdef ZeDriver describe_driver(void* handle):
     cdef uint32_t version = 0
     check(ze.DriverGetApiVersion(handle, &version))
     check(ze.DriverGetProperties(handle, &properties))
-    check(all_of(ze.DriverGetExtensionProperties, handle, extensions))
+    check(all_of(ze.DriverGetExtensionProperties, extensions, handle))
     driver.handle = handle
     driver.api_version = version >> 16, version & 0xFFFF
     driver.version = version_string(handle) or str(properties.version)
@@ -192,7 +187,7 @@ cdef object describe(ZeDriver driver, void* device):
     memory, reason, advice, native = 0, "", "", None
     try:
         check(ze.DeviceGetProperties(device, &properties))
-        check(all_of(ze.DeviceGetMemoryProperties, device, memories))
+        check(all_of(ze.DeviceGetMemoryProperties, memories, device))
         memory = sum([memories[i].total_size for i in range(memories.size())])
         if properties.type in NAMES:
             reason, advice = f"it is {NAMES[properties.type]}, and forebay runs kernels on GPUs and CPUs", OTHER
@@ -223,7 +218,7 @@ cdef object native_of(ZeDriver driver, void* device, const DeviceProperties* pro
     cdef vector[QueueGroupProperties] there
     check(ze.DeviceGetComputeProperties(device, &compute))
     check(ze.DeviceGetModuleProperties(device, &module))
-    check(all_of(ze.DeviceGetCommandQueueGroupProperties, device, there))
+    check(all_of(ze.DeviceGetCommandQueueGroupProperties, there, device))
     groups = tuple([(there[i].flags, there[i].queues, there[i].max_fill_pattern) for i in range(there.size())])
     ordinal = next((ordinal for ordinal, group in enumerate(groups) if group[0] & COMPUTE), None)
     if ordinal is None:

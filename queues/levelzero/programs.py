@@ -18,8 +18,6 @@ from forebay.queues.kernels.parameters import kernels_in
 from forebay.queues.levelzero.operations import DeviceHandle, ZeProgram
 from forebay.spirv import declarations
 
-__all__ = ["compile_source", "compiler_version"]
-
 LIBRARY = "libocloc.so"
 GET_OCLOC = (
     "install it: apt install intel-ocloc (Debian, Ubuntu), or pass SPIR-V bytes, for example from clang -c -target "

@@ -10,7 +10,7 @@ import numpy as np
 import pyopencl as cl
 
 from forebay.core import errors
-from forebay.core.driver import MOST_GROUPS, Adopted, BuiltProgram, DeviceInfo, DriverDevice, Language, Limits
+from forebay.core.driver import Adopted, BuiltProgram, DeviceInfo, DriverDevice, Language, Limits
 from forebay.queues.kernels import build
 from forebay.queues.opencl import operations
 from forebay.queues.opencl.operations import AdoptedMemory, ClMemory, MemoryPart
@@ -59,19 +59,8 @@ class OpenCLDevice(DriverDevice):
         self.has_addresses: bool = bool(svm & cl.device_svm_capabilities.COARSE_GRAIN_BUFFER)
         self.has_shared: bool = bool(svm & cl.device_svm_capabilities.FINE_GRAIN_BUFFER)
         native = self.native
-        x, y, z = [*native.max_work_item_sizes, 1, 1][:3]
-        self.limits = Limits(
-            group_items=native.max_work_group_size,
-            group_size=(x, y, z),
-            group_count=(MOST_GROUPS, MOST_GROUPS, MOST_GROUPS),  # OpenCL limits only the work-items of a launch
-            local_bytes=native.local_mem_size,
-            constant_bytes=native.max_constant_buffer_size,
-            allocation=native.max_mem_alloc_size,
-            clock_khz=native.max_clock_frequency * 1000,
-            cache_bytes=native.global_mem_cache_size,
-            shares_memory=bool(native.host_unified_memory),
-            has_shared=self.has_shared,
-        )
+        sizes, shares = [*native.max_work_item_sizes, 1, 1][:3], bool(native.host_unified_memory)
+        self.limits = Limits.of(native, sizes, native.max_constant_buffer_size, shares, self.has_shared)
         self.takes_host: bool = is_cpu and bool(svm & cl.device_svm_capabilities.FINE_GRAIN_SYSTEM)
         self.is_in_place: bool = is_cpu and self.has_addresses
         # NVIDIA's driver refuses a memory object for a parameter that ever had an address, so there forebay uses one

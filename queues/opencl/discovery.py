@@ -28,8 +28,6 @@ from forebay.core.errors import how_to_install
 from forebay.queues.kernels.cache import BinaryCache, key_of, without_waiting
 from forebay.spirv.intel_cpu.runtime import INTEL_CPU, chosen_by_user, intel_cpu_runtime, shown_to_loader
 
-__all__ = ["POCL", "describe", "identity_of", "look", "turn", "why_unusable"]
-
 POCL = "Portable Computing Language"
 GET_CPU_RUNTIME = f"{how_to_install('cpu')} for a driver that runs on any x86-64 CPU and needs no root"
 PLATFORM_NOT_FOUND_KHR = -1001
@@ -51,7 +49,11 @@ def look() -> Found:
             return Found([], f"the OpenCL loader failed: {first_line(str(error))}")
         platforms = []
 
-    devices = [describe(device) for platform in platforms for device in _devices_of(cl, platform)]
+    natives: list[Any] = []
+    for platform in platforms:
+        with contextlib.suppress(cl.Error):  # the driver's hardware may be missing
+            natives += platform.get_devices()
+    devices = [describe(native) for native in natives]
     if runtime is not None and not any(platform.name.strip() == INTEL_CPU for platform in platforms):
         devices.append(_missing(runtime))
     if not devices:
@@ -59,14 +61,6 @@ def look() -> Found:
         where = f" where {chosen} says ({os.environ[chosen]})" if chosen else ""
         return Found([], f"no OpenCL driver was found{where}: {GET_CPU_RUNTIME}")
     return Found(numbered(sorted(devices, key=_preference)), "")
-
-
-def _devices_of(cl: Any, platform: Any) -> list[Any]:
-    """The devices of a platform; none if the driver raises an error because its hardware is missing."""
-    try:
-        return list(platform.get_devices())
-    except cl.Error:
-        return []
 
 
 def describe(device: Any) -> DeviceInfo:

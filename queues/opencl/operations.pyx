@@ -249,9 +249,7 @@ cdef class MemoryPart:
 cdef class AdoptedMemory(ForeignMemory):
     """Memory of another package, with OpenCL's memory object if it has one."""
 
-    def __init__(
-        self, owner: object, uintptr_t handle, uint64_t address, size_t nbytes, str usm_type="device"
-    ) -> None:
+    def __init__(self, owner: object, uintptr_t handle, uint64_t address, size_t nbytes, str usm_type="device") -> None:
         ForeignMemory.__init__(self, owner, address, nbytes, usm_type)
         if handle and cl.RetainMemObject(<void*> handle) != 0:
             raise OutOfMemoryError("clRetainMemObject failed")

@@ -11,7 +11,6 @@ import numpy as np
 
 from forebay.core import errors
 from forebay.core.driver import (
-    MOST_GROUPS,
     Adopted,
     BuiltProgram,
     DeviceInfo,
@@ -91,19 +90,9 @@ class SyclDevice(DriverDevice):
         self.context_handle: int = self.handle.address
         is_cpu = info.kind == "cpu"
         native = self.native
-        z, y, x = native.max_work_item_sizes3d  # the last dimension of a SYCL range is the first here
-        self.limits: Limits = Limits(
-            group_items=native.max_work_group_size,
-            group_size=(x, y, z),
-            group_count=(MOST_GROUPS, MOST_GROUPS, MOST_GROUPS),  # SYCL limits only the work-items of a launch
-            local_bytes=native.local_mem_size,
-            constant_bytes=native.max_mem_alloc_size,
-            allocation=native.max_mem_alloc_size,
-            clock_khz=native.max_clock_frequency * 1000,
-            cache_bytes=native.global_mem_cache_size,
-            shares_memory=is_cpu,
-            has_shared=native.has_aspect_usm_shared_allocations,
-        )
+        sizes = native.max_work_item_sizes3d[::-1]  # the last dimension of a SYCL range is the first here
+        has_shared = native.has_aspect_usm_shared_allocations
+        self.limits: Limits = Limits.of(native, sizes, native.max_mem_alloc_size, is_cpu, has_shared)
         self.unrolls_recursion = is_cpu
         # SYCL compiles OpenCL C for no other backend than OpenCL
         over_opencl = self.native.backend.name == "opencl"

@@ -43,7 +43,7 @@ class Sycl(DriverFolder):
         with shown_to_loader(runtime):
             natives = dpctl.get_devices()
         devices = [describe(native) for native in natives]
-        if runtime is not None and not any(_platform_name(native) == INTEL_CPU for native in natives):
+        if runtime is not None and not any(device.platform == INTEL_CPU for device in devices):
             devices.append(
                 DeviceInfo(
                     backend="sycl",
@@ -97,10 +97,6 @@ class Sycl(DriverFolder):
         return SyclDevice(info, self.drivers, queue)
 
 
-def _platform_name(native: Any) -> str:
-    return str(native.sycl_platform.name).strip()
-
-
 def describe(native: Any) -> DeviceInfo:
     """Describe a `dpctl.SyclDevice`. Its index is not known yet."""
     reason, advice = why_unusable(native)
@@ -111,7 +107,7 @@ def describe(native: Any) -> DeviceInfo:
         backend="sycl",
         kind=kind,
         description=native.name.strip(),
-        platform=_platform_name(native),
+        platform=str(native.sycl_platform.name).strip(),
         version="SYCL 2020",
         driver_version=native.driver_version.strip(),
         compute_units=native.max_compute_units,

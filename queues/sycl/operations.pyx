@@ -269,9 +269,7 @@ def adopt_memory(thing: object, ContextHandle context, name: str) -> Adopted | N
             f"as_buffer: the {INTERFACE} of this {type(thing).__name__} is not one ({error})"
         ) from None
     # dpctl's own memory objects claim to be read-only, but can be written (0.21, 0.22).
-    if read_only and not isinstance(
-        thing, (memory.MemoryUSMDevice, memory.MemoryUSMHost, memory.MemoryUSMShared)
-    ):
+    if read_only and not isinstance(thing, (memory.MemoryUSMDevice, memory.MemoryUSMHost, memory.MemoryUSMShared)):
         raise InvalidArgumentError(f"as_buffer: this {type(thing).__name__} is read-only")
     if strides is not None and not are_contiguous(shape, tuple(strides), 1):
         raise InvalidArgumentError(
