@@ -16,8 +16,10 @@ from forebay.core.state cimport DeviceState, Marker, QueueState, new_marker, pol
 from forebay.core.vector_clock cimport Clock, EpochsRef, advance_submitted, completed_epoch, new_epochs
 from forebay.lifetimes.deferred cimport collect_device, collect_reached, retire_marker
 from forebay.races.checker cimport is_checked, join, order_of, reach, record_point
-from forebay.sync.finish cimport wait_for_markers
-from forebay.sync.ordering cimport Command, commit, init_command, record_keeping_gil, submit, wait_keeping_gil
+from forebay.sync.finish cimport after_wait, wait_for_markers
+from forebay.sync.ordering cimport (
+    Command, check_status, commit, init_command, record_keeping_gil, submit, wait_keeping_gil
+)
 
 from forebay.core.errors import ArgumentTypeError, CapturedEventError, InvalidArgumentError
 from forebay.core.process import closed_error, refuse_on_host_thread
@@ -209,9 +211,7 @@ cdef class Event:
         wait_for_markers(self.device, self.state, markers, self)
         reach(seen.get())
         collect_device(self.state)
-        self.device._give_back_memory()
-        if queue is not None:  # what host functions raised keeps their queue
-            self.device._host_errors.raise_first(queue)
+        after_wait(self.device, queue)  # without a queue there are no errors: what host functions raised keeps theirs
 
     def __await__(self) -> Generator[Any, None, None]:
         """Wait in an event loop of asyncio: ``await event``. The loop's other tasks go on, and no thread waits.
@@ -327,8 +327,7 @@ cdef object record(object queue, QueueState* state, object device, object captur
         status = record_keeping_gil(state, FOR_HOST | TIMED if timing else FOR_HOST, marker)
     else:
         status = record_seen(queue, state, FOR_HOST | TIMED if timing else FOR_HOST, marker, event)
-    if status != 0:
-        queue._raise(status, "record")
+    check_status(queue, status, "record")
     set_marker(event, marker, timing, queue)
     return event
 
@@ -379,12 +378,10 @@ cdef int wait_for_queue(
     if producer_state.driver != state.driver:
         raise InvalidArgumentError("wait: the queue belongs to another driver's device")
     if is_checked(state):
-        return wait_for_event(
-            queue, state, None, record(producer, producer_state, producer.device, None, None, False))
+        return wait_for_event(queue, state, None, record(producer, producer_state, producer.device, None, None, False))
     status = record_keeping_gil(
         producer_state, FOR_DEVICE if producer_state.device == state.device else FOR_HOST, marker)
-    if status != 0:
-        producer._raise(status, "wait")
+    check_status(producer, status, "wait")
     return wait_for(queue, state, marker.get())
 
 
@@ -424,9 +421,7 @@ cdef int wait_for(object queue, QueueState* state, Marker* marker) except -1:
         # The producer's device does not know of this wait, and a driver may need the producer's queue until it is done.
         retire_marker(state, move(foreign))
         collect_device(state.device)  # this queue may never be finished or queried
-    if status != 0:
-        queue._raise(status, "wait")
-    return 0
+    return check_status(queue, status, "wait")
 
 
 # -- events shared by processes. The driver is asked each time, because other processes may record them
@@ -499,8 +494,7 @@ cdef int submit_shared(object queue, QueueState* state, object capture, IpcEvent
         seen = record_point(queue)
     with nogil:
         status = submit(state, &point)
-    if status != 0:
-        queue._raise(status, what)
+    check_status(queue, status, what)
     if records:
         event.seen = seen
     elif is_checked(state):

@@ -32,9 +32,7 @@ from forebay.core.state cimport (
     poll_marker, registered_queues, unregister
 )
 from forebay.core.usage cimport Usage, points_of, unlist_memory
-from forebay.core.vector_clock cimport (
-    ClockEntry, Epochs, advance_submitted, completed_epoch, is_empty, submitted_epoch
-)
+from forebay.core.vector_clock cimport ClockEntry, Epochs, advance_submitted, completed_epoch, is_empty, submitted_epoch
 from forebay.sync.ordering cimport (
     carry_pending, mark_alone, note_listed_end, return_quota, take_done_checkpoints, take_markers,
     take_point, unlist_idle

@@ -40,11 +40,11 @@ from forebay.queues.memory.allocation cimport (
 )
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport NO_MORE_THAN, Lease, MemoryPool, new_pool
-cimport forebay.queues.queue as queue_module
 from forebay.queues.queue cimport Queue, new_queue, new_queue_of
 from forebay.races.checker cimport ALL, ALONE, change_checking, join as add_past, made, races
+cimport forebay.sync.finish as finish_module
 from forebay.sync.finish cimport finish_device, wait_for_retired
-from forebay.sync.ordering cimport divide_capacity, enter_list, join_quota
+from forebay.sync.ordering cimport check_status, divide_capacity, enter_list, join_quota
 
 from forebay.core.driver import AnyDevice, DeviceInfo, be
 from forebay.core.errors import (
@@ -324,9 +324,7 @@ cdef class Device:
         entered = self._context.entered.queues
         return entered[-1] if entered else self.null_queue
 
-    def queue(
-        self, blocking: bool = True, priority: int = 0, timing: bool | None = None, **others: Never
-    ) -> Queue:
+    def queue(self, blocking: bool = True, priority: int = 0, timing: bool | None = None, **others: Never) -> Queue:
         """Make a queue.
 
         On CUDA it may block if a gate is closed and 128 queues were made since (docs/cuda.md); Ctrl-C ends that.
@@ -562,15 +560,14 @@ cdef class Device:
             memory = take_spare(self.state, nbytes)
         if memory is None:
             shared = usm_type == "ipc"
-            allocate = partial(self.driver.allocate_shared, nbytes) if shared else partial(
-                self.driver.allocate, nbytes, usm_type)
+            allocate = self.driver.allocate_shared if shared else partial(self.driver.allocate, usm_type=usm_type)
             try:
-                memory = allocate()
+                memory = allocate(nbytes)
             except OutOfMemoryError:
                 log.info("no room for %d bytes on %s: waiting for memory that is in use", nbytes, self.name)
                 if not make_room(self):
                     raise
-                memory = allocate()
+                memory = allocate(nbytes)
             self._allocations.fetch_add(1)
         return own_memory(self.state, memory, True, usm_type == "device")
 
@@ -869,6 +866,9 @@ cdef class Device:
     def __repr__(self) -> str:
         return f"<forebay.Device {self.info.name}: {self.info.description}>"
 
+    def _give_back_memory(self) -> None:
+        synchronized(self, None)
+
     # -- errors
 
     def _raise(self, status: int, what: str) -> None:
@@ -891,10 +891,6 @@ cdef class Device:
         """Block until no gate that was opened counts as closed."""
         with nogil:
             wait_for_openings()
-
-    def _give_back_memory(self) -> None:
-        self.pool.trim_after_wait()
-        self._launch_memory.trim_after_wait()
 
 
 def races_of(Device device) -> tuple[Race, ...]:
@@ -943,8 +939,7 @@ cdef bint make_room(Device device) except -1:
     if not on_host_thread() and not captures_under_way():
         with nogil:
             status = wait_for_retired(device.state)
-        if status != 0:
-            device._raise(status, "wait for memory")
+        check_status(device, status, "wait for memory")
         collect_all(device.state)
     return True
 
@@ -1056,12 +1051,12 @@ cdef int synchronized(object of, object queue) except -1:
     cdef Device device = of
     device.pool.trim_after_wait()
     device._launch_memory.trim_after_wait()
-    if device._host_errors.kept:
+    if device._host_errors.kept and queue is not None:
         device._host_errors.raise_first(queue)
     return 0
 
 
-queue_module.after_wait = synchronized
+finish_module.after_wait = synchronized
 
 
 cpdef int finish_all(Device device, uint64_t owner=0, bint raising=True) except -1:

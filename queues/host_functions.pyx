@@ -25,7 +25,7 @@ from forebay.core.vector_clock cimport advance_submitted
 from forebay.lifetimes.deferred cimport collect_abandoned, collect_device
 from forebay.races.checker cimport begin_command, host_function, is_checked, record_point, settle
 from forebay.sync.ordering cimport (
-    Command, begin_hold, commit, end_hold, init_command, room_of_host_function, submit
+    Command, begin_hold, check_status, commit, end_hold, init_command, room_of_host_function, submit
 )
 
 from forebay.core.errors import ClosedError
@@ -271,9 +271,7 @@ cdef int hold(object queue, QueueState* state, Call* call, str what) except -1:
     with nogil:
         status = submit(state, &submitted)
     settle_call(queue, None, call, status == 0)
-    if status != 0:
-        queue._raise(status, what)
-    return 0
+    return check_status(queue, status, what)
 
 
 cdef int submit_host_function(object queue, QueueState* state, object function) except -1:

@@ -33,7 +33,7 @@ from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.pool cimport MemoryPool, free
 from forebay.queues.memory.transfers cimport copy, fill
 from forebay.races.checker cimport ALONE, is_checked, order_of, races, reach
-from forebay.sync.finish cimport finish_queue, query_queue, wait_checked
+from forebay.sync.finish cimport after_wait, finish_queue, query_queue, wait_checked
 
 from forebay.core.errors import ArgumentTypeError, CaptureError, CaptureUnsupportedError, Error, InvalidArgumentError
 from forebay.core.process import Numbers, refuse_on_host_thread
@@ -348,9 +348,7 @@ cdef class Queue(AnyQueue):
         ------
         ArgumentTypeError, InvalidArgumentError, OutOfMemoryError, ClosedError, DriverError
         """
-        if (capture := capture_of(self)) is None or (
-            buffer := capture.alloc(self, shape, dtype)
-        ) is None:
+        if (capture := capture_of(self)) is None or (buffer := capture.alloc(self, shape, dtype)) is None:
             if is_closed(self.state):
                 self._check_open()
             buffer = (<MemoryPool> self.device.pool).alloc(self.device, self, self.state, shape, dtype)
@@ -715,8 +713,7 @@ cdef object launch_method(object self, PyObject* const* arguments, Py_ssize_t co
     if keywords != NULL or not (<Kernel> kernel).plain:
         return launch_not_plain(
             self, <Kernel> kernel, <object> grid, <object> block, arguments + 3, count - 3, keywords)
-    launch(
-        self, (<Queue> self).state, <Kernel> kernel, <object> grid, <object> block, arguments + 3, count - 3)
+    launch(self, (<Queue> self).state, <Kernel> kernel, <object> grid, <object> block, arguments + 3, count - 3)
     return None
 
 
@@ -819,8 +816,7 @@ cdef object call_launcher(Launcher launcher, PyObject* const* arguments, size_t 
     if keywords != NULL or not (<Kernel> kernel).plain:
         return launch_not_plain(
             launcher.queue, <Kernel> kernel, launcher.grid, launcher.block, arguments, count, keywords)
-    launch(
-        launcher.queue, launcher.queue.state, <Kernel> kernel, launcher.grid, launcher.block, arguments, count)
+    launch(launcher.queue, launcher.queue.state, <Kernel> kernel, launcher.grid, launcher.block, arguments, count)
     return None
 
 

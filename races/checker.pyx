@@ -68,8 +68,7 @@ cdef Order* order_of(AnyQueue queue) except NULL:
     if order == NULL:
         if not state.is_null:
             null = order_of(queue.device.null_queue)
-        order = races.add_queue(
-            state.epochs.queue_id, null, state.blocking, state.adopted, <PyObject*> queue.reference)
+        order = races.add_queue(state.epochs.queue_id, null, state.blocking, state.adopted, <PyObject*> queue.reference)
     return order
 
 

@@ -20,9 +20,7 @@ from forebay.core.usage cimport Usage, new_usage
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.allocation cimport add_host_use
 from forebay.queues.memory.buffer cimport Buffer
-from forebay.races.checker cimport (
-    ATOMIC, DOUBTFUL, GIVEN, NOT_CONST, WRITES, Announcement, Use, announce, on_host
-)
+from forebay.races.checker cimport ATOMIC, DOUBTFUL, GIVEN, NOT_CONST, WRITES, Announcement, Use, announce, on_host
 
 cdef uint64_t EVERYWHERE = <uint64_t> -1
 cdef str ATOMIC_TYPE = "atomic_"  # of OpenCL C 2.0: only atomic operations can change what has such a type

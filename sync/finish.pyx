@@ -26,7 +26,7 @@ from forebay.core.vector_clock cimport (
 from forebay.lifetimes.deferred cimport collect_device, collect_queue, collect_reached
 from forebay.races.checker cimport BLOCKING, is_checked, order_of, races, reach
 from forebay.sync.ordering cimport (
-    ask_queue, await_event, carry_pending, first_gate_epoch, submit_waits, take_marker, take_point, wait_for_point,
+    ask_queue, await_event, carry_pending, check_status, first_gate_epoch, submit_waits, take_marker, take_point, wait_for_point,
     wait_on_host
 )
 
@@ -59,8 +59,7 @@ cdef int finish_queue(object queue, QueueState* state, object timeout) except -1
         if status == 0:
             status = tell_failures(state)
         write_printed(state.device)
-    if status != 0:
-        queue._raise(status, "finish")
+    check_status(queue, status, "finish")
     collect_queue(state)
     collect_device(state.device)
     return 0
@@ -172,8 +171,7 @@ cdef int poll_until_done(object queue, QueueState* state, object timeout) except
         if status == 0:
             status = take_marker_of_each(queues, FOR_HOST, markers)
         queues.clear()
-    if status != 0:
-        queue._raise(status, "finish")
+    check_status(queue, status, "finish")
     while True:
         with nogil:
             while not markers.empty():
@@ -303,23 +301,17 @@ cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
         status = take_marker_of_each(queues, FOR_DEVICE, markers)
         if status == 0:
             status = synchronize(device, markers)
-            if status != 0 and status != INTERRUPTED and finish_each(queues):
-                status = INTERRUPTED  # before the failure, which the next finish reports again
+            if status != 0 and status != INTERRUPTED:
+                # Finish each: the driver may not have waited for the others, nor say which command failed. A signal
+                # handler that raises ends the wait at once, before the failure, which the next finish reports again.
+                for queue in queues:
+                    if status != INTERRUPTED and finish_own(queue) == INTERRUPTED:
+                        status = INTERRUPTED
     markers.clear()
     if status == 0:
         status = tell_failures_of(device, owner, False)
     write_printed(device)
     return status
-
-
-cdef bint finish_each(Refs[QueueState]& queues) noexcept nogil:
-    """Finish each queue after a failure: the driver may not have waited for the others, nor say which command failed.
-    Return True if a signal handler has raised, which ends the wait at once.
-    """
-    for queue in queues:
-        if finish_own(queue) == INTERRUPTED:
-            return True
-    return False
 
 
 cdef Status synchronize(DeviceState* device, Refs[Marker]& markers) noexcept nogil:
@@ -363,9 +355,7 @@ cdef int wait_for_markers(object device, DeviceState* state, Refs[Marker]& marke
 # another. A method that only submits a command orders that command's queue.
 
 
-cdef int wait_for_uses(
-    object device, DeviceState* state, Usage* uses, bint writers_only, QueueState* reader
-) except -1:
+cdef int wait_for_uses(object device, DeviceState* state, Usage* uses, bint writers_only, QueueState* reader) except -1:
     """Block until all uses of memory that are submitted by now, or all writes, are done. What the next command of
     `reader`, if any, comes after anyway is not waited for. Refused on the host thread and beside captures; for writers
     only, if there is something to wait for.
@@ -384,8 +374,7 @@ cdef int wait_for_uses(
         status = take_points(state, points, reader, &markers)
     if not markers.empty():
         check_may_wait()
-    if status != 0:
-        device._raise(status, "wait for the uses of a Buffer")
+    check_status(device, status, "wait for the uses of a Buffer")
     if not markers.empty():
         wait_for_markers(device, state, markers, "wait for the uses of a Buffer")
     reach(past.get())
@@ -454,8 +443,7 @@ cdef int order_after_uses(object queue, QueueState* state, DeviceState* of, Usag
         points_of_indirect_uses(of, False, points)
         if not points.empty():
             status = take_points(of, points, state, NULL)
-    if status != 0:
-        queue._raise(status, "wait")
+    check_status(queue, status, "wait")
     if is_checked(state):
         order_of(queue).come_after(past.get())
     return 0

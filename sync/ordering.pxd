@@ -19,6 +19,15 @@ from forebay.core.vector_clock cimport (
     Clock, ClockEntry, ClockRef, Epochs, advance_submitted, completed_epoch, submitted_epoch
 )
 
+
+
+cdef inline int check_status(object owner, Status status, str what) except -1:
+    """Raise the error of a Queue or Device for a status other than 0."""
+    if status != 0:
+        owner._raise(status, what)
+    return 0
+
+
 cdef Status take_marker(QueueState* queue, int use, Ref[Marker]& marker) noexcept nogil
 cdef void keep_copied(QueueState* queue, void* event) noexcept nogil
 cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Ref[Marker]& marker) noexcept nogil

@@ -33,9 +33,7 @@ from forebay.core.state cimport (
     DeviceState, Marker, QueueState, begin_following, closed_gates, end_following, renew_resident_list
 )
 from forebay.core.usage cimport Usage, Versions, note_use, still_holds, version_of
-from forebay.core.vector_clock cimport (
-    Clock, Epochs, EpochsRef, advance_submitted, completed_epoch, submitted_epoch
-)
+from forebay.core.vector_clock cimport Clock, Epochs, EpochsRef, advance_submitted, completed_epoch, submitted_epoch
 from forebay.lifetimes.deferred cimport collect_device, reach_point, retire_after
 from forebay.queues.host_functions cimport Call, new_call, settle_call, submit_call
 from forebay.queues.kernels.kernel cimport MOST_PACKED, Kernel
@@ -52,8 +50,8 @@ from forebay.races.checker cimport (
 )
 from forebay.races.launches cimport add_launch
 from forebay.sync.ordering cimport (
-    Command, await_capacity, commit, count_failed, init_command, may_stay_full, note_gate_epoch, room_of_host_function,
-    submit, submit_ready, take_marker, wait_for_creation, wait_for_point, wait_on_host
+    Command, await_capacity, check_status, commit, count_failed, init_command, may_stay_full, note_gate_epoch,
+    room_of_host_function, submit, submit_ready, take_marker, wait_for_creation, wait_for_point, wait_on_host
 )
 
 from forebay.core.driver import AnyGraph
@@ -1218,8 +1216,7 @@ cdef Status change(Recorder& recorder, Run* run, Copy* copy) noexcept nogil:
         count = <uint32_t> launch.plan.parameters.size()
         for i in range(count):
             if changed_at[i] > known:
-                recorder.changes.push_back(change_of(
-                    parameter, launch.values.data() + parameter.offset, command, i))
+                recorder.changes.push_back(change_of(parameter, launch.values.data() + parameter.offset, command, i))
             parameter += 1
         if changed_at[count] > known:
             recorder.changes.push_back(Change(CHANGED_GROUPS, command, 0, 0, &launch.command.geometry.groups[0]))
@@ -1420,9 +1417,8 @@ cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1
     prepared.by_arguments[key] = launch.plan_at
     status = set_arguments(launch, &failed_at)
     if status != 0:
-        parameter = work.kernel.parameters[failed_at]
         device._raise(
-            status, f"kernel {work.kernel.name!r}, argument {failed_at} ({parameter.type_name} {parameter.name})")
+            status, f"kernel {work.kernel.name!r}, argument {failed_at} ({work.kernel._declared(failed_at)})")
     return 0
 
 
@@ -1513,9 +1509,7 @@ cdef int add_runs(Prepared prepared, object device) except -1:
             submission.room += step.room
     with nogil:
         status = choose_copies(prepared)
-    if status != 0:
-        device._raise(status, "recording a graph")
-    return 0
+    return check_status(device, status, "recording a graph")
 
 
 cdef Status choose_copies(Prepared prepared) noexcept nogil:
@@ -1717,8 +1711,7 @@ cdef class ExecutableGraph:
         made.lanes = []
         made.handing_out = threading.RLock()
         if state.device.checked:
-            uses = [
-                uses_of_nodes((work,), (node,), state.device, Announcement()) for work, node in zip(works, ordered)]
+            uses = [uses_of_nodes((work,), (node,), state.device, Announcement()) for work, node in zip(works, ordered)]
             check_nodes(state.device, uses, made.ordered, [dependencies for _, dependencies, _ in made.shape])
         Accesses().add(works)
         made.measures = any([work.measures for work in works])
@@ -1853,6 +1846,7 @@ cdef class ExecutableGraph:
         if self.closed:
             raise ClosedError("this ExecutableGraph is closed")
 
+    @cython.critical_section
     def launch(self, queue: Queue) -> None:
         """Run the graph on a queue, after the queue's earlier commands. The launch is a command like any other.
 
@@ -1884,11 +1878,6 @@ cdef class ExecutableGraph:
         DriverError
             If the driver refuses a part of the graph. What was submitted before it still runs.
         """
-        with cython.critical_section(self):
-            self.launch_on(queue)
-
-    @cython.final
-    cdef int launch_on(self, object queue) except -1:
         cdef Queue on
         cdef Status status
         cdef Prepared prepared = self.prepared
@@ -1901,7 +1890,7 @@ cdef class ExecutableGraph:
                 self.renew(prepared, self.version)
             status = self.launch_at_once(prepared, on.state)
             if status == 0:
-                return 0
+                return
             if status != NOT_NOW:
                 on._raise(status, "graph launch")
         if not isinstance(queue, Queue):
@@ -1912,9 +1901,8 @@ cdef class ExecutableGraph:
         if on.device._context is not self.device._context:
             raise InvalidArgumentError(f"the graph belongs to {self.device.name}, {on!r} does not")
         capture = capture_of(on)
-        if capture is not None and self.capture_into(capture, on):
-            return 0
-        return self.launch_now(on)
+        if capture is None or not self.capture_into(capture, on):
+            self.launch_now(on)
 
     cdef Announcement announce_works(self, Queue on, tuple works):
         cdef Announcement announced = begin_command(on)
@@ -1937,8 +1925,7 @@ cdef class ExecutableGraph:
         while not submitted:
             with nogil:
                 status = await_capacity(on.state, room)
-            if status != 0:
-                on._raise(status, "graph launch")
+            check_status(on, status, "graph launch")
             prepared = self.ready(on)
             room = room_of_launch(on.state, prepared.submission, len(prepared.functions))
             prepared.users += 1  # no other code changes it now, even while a race is reported
@@ -2062,12 +2049,12 @@ cdef class ExecutableGraph:
                     join(self.seen, seen.get())  # another thread may have launched it again
         if status == OUT_OF_DATE:
             return False
-        if status != 0:
-            queue._raise(status, "graph launch")
+        check_status(queue, status, "graph launch")
         if guards:
             check_guards(queue, guards)
         return True
 
+    @cython.critical_section
     def update(self, graph: Graph) -> None:
         """Take over the work of another graph's nodes (HIP, hipGraphExecUpdate). Running executions do not change.
 
@@ -2087,10 +2074,6 @@ cdef class ExecutableGraph:
         ArgumentTypeError
             If `graph` is not a Graph.
         """
-        with cython.critical_section(self):
-            self.update_to(graph)
-
-    cdef int update_to(self, object graph) except -1:
         cdef Work work
         cdef KernelWork launch
         cdef Py_ssize_t at
@@ -2121,6 +2104,7 @@ cdef class ExecutableGraph:
         for at in range(len(works)):
             self.change(at, works[at])
 
+    @cython.critical_section
     def set_kernel(self, node: Node, kernel: Kernel, grid: Grid, block: Grid, *args: Any) -> None:
         """Change what a kernel node launches, from the next launch on (HIP, hipGraphExecKernelNodeSetParams).
 
@@ -2133,11 +2117,9 @@ cdef class ExecutableGraph:
         kernel, grid, block, *args
             As for `Queue.launch`.
         """
-        cdef Py_ssize_t at
-        with cython.critical_section(self):
-            at = self.place_of(node, "kernel")
-            if not self.rewrite(at, kernel, grid, block, args):
-                self.put(at, make_kernel(self.device, kernel, grid, block, args))
+        cdef Py_ssize_t at = self.place_of(node, "kernel")
+        if not self.rewrite(at, kernel, grid, block, args):
+            self.put(at, make_kernel(self.device, kernel, grid, block, args))
 
     cdef bint rewrite(self, Py_ssize_t at, object launched, object grid, object block, tuple given) except -1:
         """Write arguments into a node's work, if no other code has it, and into what is prepared. False: not done."""

@@ -11,21 +11,8 @@ from weakref import ref
 from forebay.core.driver import AnyGraph, be
 from forebay.core.errors import ArgumentTypeError, CaptureError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.core.process import Numbers
-from forebay.queues.graphs.executable import (
-    Accesses,
-    ExecutableGraph,
-    GraphMemory,
-    MemoryWork,
-    Work,
-    graph_memory_of,
-    make_alloc,
-    make_copy,
-    make_fill,
-    make_free,
-    make_host,
-    make_kernel,
-    make_list,
-)
+from forebay.queues.graphs import executable
+from forebay.queues.graphs.executable import Accesses, ExecutableGraph, GraphMemory, MemoryWork, Work, graph_memory_of
 from forebay.queues.graphs.shape import serial_order
 from forebay.races.checker import place_in_program
 
@@ -145,19 +132,19 @@ class Graph:
             As for `Queue.launch`, for arrays of the host, and if the graph may write to what a scratch size is read
             from. The graph is unchanged.
         """
-        return self._insert(make_kernel(self.device, kernel, grid, block, args), after)
+        return self._insert(executable.make_kernel(self.device, kernel, grid, block, args), after)
 
     def add_copy(self, dst: Any, src: Any, *, after: Any = ()) -> Node:
         """Add ``queue.copy(dst, src)``, which accesses host memory in each run. `after` is as in `add_kernel`."""
-        return self._insert(make_copy(self.device, dst, src), after)
+        return self._insert(executable.make_copy(self.device, dst, src), after)
 
     def add_fill(self, buf: Any, value: Any, *, after: Any = ()) -> Node:
         """Add ``queue.fill(buf, value)``. `after` is as in `add_kernel`."""
-        return self._insert(make_fill(self.device, buf, value), after)
+        return self._insert(executable.make_fill(self.device, buf, value), after)
 
     def add_host(self, function: Any, *, after: Any = ()) -> Node:
         """Add ``queue.host(function)``. `after` is as in `add_kernel`."""
-        return self._insert(make_host(function), after)
+        return self._insert(executable.make_host(function), after)
 
     def add_alloc(self, shape: Any, dtype: Any = "f4", *, after: Any = ()) -> Node:
         """Add ``queue.alloc(shape, dtype)``. The node's ``work.buffer`` is the Buffer. `after` is as in `add_kernel`.
@@ -167,7 +154,7 @@ class Graph:
         ArgumentTypeError, InvalidArgumentError, OutOfMemoryError
         """
         self._check_complete()
-        return self._insert(make_alloc(self.device, shape, dtype), after)
+        return self._insert(executable.make_alloc(self.device, shape, dtype), after)
 
     def add_free(self, buf: Any, *, after: Any = ()) -> Node:
         """Add ``queue.free(buf)`` for memory that this graph allocates, or that another graph allocated in a launch.
@@ -182,7 +169,7 @@ class Graph:
         ArgumentTypeError, ClosedError
         """
         self._check_complete()
-        work = make_free(self.device, buf)
+        work = executable.make_free(self.device, buf)
         self._check_not_freed(work)
         return self._insert(work, after)
 
@@ -212,11 +199,11 @@ class Graph:
             raise InvalidArgumentError(f"the graph to add belongs to {self.device.name}, not to {device.name}")
         if self._has_memory_nodes:
             raise NotSupportedError("a graph with nodes that allocate or free memory cannot be part of another one")
-        return make_list("graph", [node.work for node in serial_order(self._nodes)])
+        return executable.make_list("graph", [node.work for node in serial_order(self._nodes)])
 
     def add_empty(self, *, after: Any = ()) -> Node:
         """Add a node that does nothing, for other nodes to depend on. `after` is as in `add_kernel`."""
-        return self._insert(make_list("empty", ()), after)
+        return self._insert(executable.make_list("empty", ()), after)
 
     def add_dependency(self, earlier: Node, later: Node) -> None:
         """Make `later` depend on `earlier`. `instantiate` checks that the dependencies form no cycle.

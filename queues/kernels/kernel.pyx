@@ -355,8 +355,7 @@ cdef class Kernel:
     @property
     def _measured(self) -> set[str]:
         """The parameters for buffers from which scratch sizes are computed."""
-        return {
-            leaf.name for _, size in self.scratch_sizes for leaf in size.leaves() if not isinstance(leaf, Argument)}
+        return {leaf.name for _, size in self.scratch_sizes for leaf in size.leaves() if not isinstance(leaf, Argument)}
 
     def scratch_id(self, name: str) -> int:
         """Return the id of the scratch parameter `name`: unique in the program, the same in every process.

@@ -364,8 +364,7 @@ cdef class ZeMemory(NativeMemory):
             if on_host:
                 status = ze.MemAllocHost(context, &of_host, nbytes, ALIGNMENT, &address)
             elif of_both:
-                status = ze.MemAllocShared(
-                    context, &of_device, &of_host, nbytes, ALIGNMENT, of.handle, &address)
+                status = ze.MemAllocShared(context, &of_device, &of_host, nbytes, ALIGNMENT, of.handle, &address)
             else:
                 status = ze.MemAllocDevice(context, &of_device, nbytes, ALIGNMENT, of.handle, &address)
         check(status, f"{nbytes} bytes of {usm_type} memory")

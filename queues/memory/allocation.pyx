@@ -104,8 +104,7 @@ cdef class OwnedMemory:
 
     def __dealloc__(self):
         if self.state != NULL and not self.freed:
-            retire_memory(
-                self.state, self.native, self.usage, self.native.address if self.listed else 0, self.reusable)
+            retire_memory(self.state, self.native, self.usage, self.native.address if self.listed else 0, self.reusable)
 
 
 cdef OwnedMemory own_memory(DeviceState* state, object native, bint listed, bint reusable=False):

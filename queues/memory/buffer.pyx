@@ -15,7 +15,7 @@ from forebay.core.state cimport AnyQueue, DeviceState, QueueState
 from forebay.core.usage cimport Usage, generation_of, last_write
 from forebay.core.vector_clock cimport ClockEntry
 from forebay.lifetimes.deferred cimport retire_memory
-from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, add_host_use, expose, hold_memory, memory_if_open
+from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, add_host_use, expose, hold_memory
 from forebay.races.checker cimport DOUBTFUL, Announcement, on_host, order_of, races
 from forebay.sync.finish cimport order_after_uses, wait_for_uses
 
@@ -248,10 +248,8 @@ cdef class Buffer:
     @property
     def usm_type(self) -> str:
         """Where the memory is: "device", "shared" or "host" (see `Device.empty`)."""
-        cdef OwnedMemory memory = memory_if_open(self.allocation)
-        if memory is None:
-            raise self._closed_error("this Buffer")
-        return memory.native.usm_type
+        self._check_open()
+        return hold_memory(self.allocation).native.usm_type
 
     @property
     def host(self) -> NDArray[Any]:

@@ -53,8 +53,7 @@ cdef extern from "queues/memory/heap.hpp" namespace "forebay" nogil:
         vector[Gone] gone
         Block* take_own(Epochs* queue, size_t nbytes) noexcept
         Block* find(const Taker& taker, size_t nbytes, vector[ClockEntry]* points) noexcept
-        Block* add_slab(
-            PyObject* native, uintptr_t handle, uint64_t address, size_t slab_bytes, size_t nbytes) noexcept
+        Block* add_slab(PyObject* native, uintptr_t handle, uint64_t address, size_t slab_bytes, size_t nbytes) noexcept
         Block* take_any(size_t nbytes) noexcept
         size_t slab_size(size_t nbytes) noexcept
         void give_back(Block* block, bint freed) noexcept

@@ -26,7 +26,7 @@ from forebay.lifetimes.deferred cimport reach_point, retire_after
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, memory_if_open, new_allocation, own_memory
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.races.checker cimport announce_use, is_checked, is_observed, made, settle
-from forebay.sync.ordering cimport carry_pending, submit_waits, wait_for_creation, wait_for_point
+from forebay.sync.ordering cimport carry_pending, check_status, submit_waits, wait_for_creation, wait_for_point
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, OutOfMemoryError
 from forebay.queues.memory.shapes import element_code, read_dtype, read_int, read_shape
@@ -422,8 +422,7 @@ cdef Block* wait_for_free(MemoryPool pool, object queue, QueueState* state, size
                 guard.leave()
             if status != 0:
                 pool.heap.give_back(block, False)
-    if status != 0:
-        queue._raise(status, "alloc")
+    check_status(queue, status, "alloc")
     return block
 
 
@@ -484,8 +483,7 @@ cdef int free(object queue, QueueState* state, object buf) except -1:
     if status == 0 and not owes_nothing(state):  # a free is ordered like a command, by the rules of the null queue
         with nogil:
             status = submit_waits(state)
-    if status != 0:
-        queue._raise(status, "free")
+    check_status(queue, status, "free")
     if type(native) is not Lease:
         native.free(state.epochs.queue_id, submitted_epoch(state.epochs))
     else:
