@@ -14,6 +14,8 @@ time, all guarded by the registry's lock:
 Then it is released, with the GIL and without a lock.
 """
 
+from typing import TYPE_CHECKING
+
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from cython.operator cimport dereference
@@ -38,6 +40,9 @@ from forebay.sync.ordering cimport (
     take_point, unlist_idle
 )
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 ctypedef pair[uint64_t, Retired*] Waiting
 
 cdef enum:
@@ -48,6 +53,17 @@ cdef enum:
 cdef cppclass Abandoned:  # a dropped context with outstanding work
     Ref[DeviceState] state
     PyObject* driver  # owned
+
+
+cdef class Closing:
+    """A base for objects with `close`, which the end of a ``with`` block calls."""
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
 
 
 # -- retiring

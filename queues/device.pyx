@@ -28,7 +28,7 @@ from forebay.core.state cimport (
 from forebay.core.vector_clock cimport Clock, note_reached, submitted_epoch
 from forebay.events.event cimport new_event, new_ipc_event
 from forebay.lifetimes.deferred cimport (
-    abandon, close_queues, collect_abandoned, collect_all, collect_device, refuse_all, release_idle_queues,
+    Closing, abandon, close_queues, collect_abandoned, collect_all, collect_device, refuse_all, release_idle_queues,
     retire_after, retire_queue, take_idle_queue, take_over_plans, take_spare
 )
 from forebay.queues.host_functions cimport HostErrors, wait_for_openings
@@ -71,7 +71,7 @@ from forebay.sync.ordering import end_watching
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
     from typing import Any
-    from typing_extensions import Never, Self
+    from typing_extensions import Never
     from numpy.typing import ArrayLike, DTypeLike
     from forebay.core.driver import DriverDevice, DriverKernel, DriverMemory, BuiltProgram
     from forebay.core.stats import Stats
@@ -87,7 +87,7 @@ KEPT_FOR_LAUNCHES = 64 << 20  # bytes: what a synchronize leaves in the pool of 
 
 
 @cython.no_gc_clear
-cdef class Device:
+cdef class Device(Closing):
     """A device. It owns the queues, buffers, programs and events made for it.
 
     Devices of one name are one device, as in HIP. They share the driver's context and the null queue, and each can use
@@ -846,13 +846,6 @@ cdef class Device:
             self._null_queue = None  # its state stays: other threads may be about to use the other queues
             self._reducing = self._moving = None
             self._thread_queues = ThreadQueues(deque())  # drops those of all threads
-
-    def __enter__(self) -> Self:
-        self._check_open()
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     cpdef int _check_open(self) except -1:
         if self.closed or self._context.lost is not None:

@@ -8,8 +8,8 @@ from forebay.core.state cimport DeviceState, Marker, QueueState
 from forebay.core.usage cimport Usage
 
 
-# Called after the host has waited for a queue, or for an event of it. None: that queue is gone. Set by the module of the
-# Device, which is on a higher layer
+# Called after the host has waited for a queue, or an event of it; None: that queue is gone. Set by the Device's module,
+# which is on a higher layer
 ctypedef int (*AfterWait)(object device, object queue) except -1
 cdef AfterWait after_wait
 cdef int finish_queue(object queue, QueueState* state, object timeout) except -1

@@ -26,8 +26,8 @@ from forebay.core.vector_clock cimport (
 from forebay.lifetimes.deferred cimport collect_device, collect_queue, collect_reached
 from forebay.races.checker cimport BLOCKING, is_checked, order_of, races, reach
 from forebay.sync.ordering cimport (
-    ask_queue, await_event, carry_pending, check_status, first_gate_epoch, submit_waits, take_marker, take_point, wait_for_point,
-    wait_on_host
+    ask_queue, await_event, carry_pending, check_status, first_gate_epoch, submit_waits, take_marker, take_point,
+    wait_for_point, wait_on_host
 )
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, TimeoutError

@@ -20,7 +20,6 @@ from forebay.core.vector_clock cimport (
 )
 
 
-
 cdef inline int check_status(object owner, Status status, str what) except -1:
     """Raise the error of a Queue or Device for a status other than 0."""
     if status != 0:

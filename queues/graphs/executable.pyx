@@ -34,7 +34,7 @@ from forebay.core.state cimport (
 )
 from forebay.core.usage cimport Usage, Versions, note_use, still_holds, version_of
 from forebay.core.vector_clock cimport Clock, Epochs, EpochsRef, advance_submitted, completed_epoch, submitted_epoch
-from forebay.lifetimes.deferred cimport collect_device, reach_point, retire_after
+from forebay.lifetimes.deferred cimport Closing, collect_device, reach_point, retire_after
 from forebay.queues.host_functions cimport Call, new_call, settle_call, submit_call
 from forebay.queues.kernels.kernel cimport MOST_PACKED, Kernel
 from forebay.queues.launch.launch cimport (
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
     from numpy.typing import DTypeLike
-    from typing_extensions import Buffer as HostBuffer, Never, Self
+    from typing_extensions import Buffer as HostBuffer, Never
     from forebay.queues.device import Device
     from forebay.queues.graphs.graph import Graph, Node
     from forebay.queues.memory.shapes import Grid, ShapeLike
@@ -1657,7 +1657,7 @@ cdef struct Point:
 
 
 @cython.no_gc_clear
-cdef class ExecutableGraph:
+cdef class ExecutableGraph(Closing):
     """A graph that can be launched any number of times; made by `Graph.instantiate`.
 
     It has copies of the graph's nodes as they were when it was made, and keeps all that they use alive. Its executions
@@ -1846,7 +1846,6 @@ cdef class ExecutableGraph:
         if self.closed:
             raise ClosedError("this ExecutableGraph is closed")
 
-    @cython.critical_section
     def launch(self, queue: Queue) -> None:
         """Run the graph on a queue, after the queue's earlier commands. The launch is a command like any other.
 
@@ -1878,6 +1877,11 @@ cdef class ExecutableGraph:
         DriverError
             If the driver refuses a part of the graph. What was submitted before it still runs.
         """
+        with cython.critical_section(self):
+            self.launch_on(queue)
+
+    @cython.final
+    cdef int launch_on(self, object queue) except -1:
         cdef Queue on
         cdef Status status
         cdef Prepared prepared = self.prepared
@@ -1890,7 +1894,7 @@ cdef class ExecutableGraph:
                 self.renew(prepared, self.version)
             status = self.launch_at_once(prepared, on.state)
             if status == 0:
-                return
+                return 0
             if status != NOT_NOW:
                 on._raise(status, "graph launch")
         if not isinstance(queue, Queue):
@@ -2054,7 +2058,6 @@ cdef class ExecutableGraph:
             check_guards(queue, guards)
         return True
 
-    @cython.critical_section
     def update(self, graph: Graph) -> None:
         """Take over the work of another graph's nodes (HIP, hipGraphExecUpdate). Running executions do not change.
 
@@ -2074,6 +2077,10 @@ cdef class ExecutableGraph:
         ArgumentTypeError
             If `graph` is not a Graph.
         """
+        with cython.critical_section(self):
+            self.update_to(graph)
+
+    cdef int update_to(self, object graph) except -1:
         cdef Work work
         cdef KernelWork launch
         cdef Py_ssize_t at
@@ -2104,7 +2111,6 @@ cdef class ExecutableGraph:
         for at in range(len(works)):
             self.change(at, works[at])
 
-    @cython.critical_section
     def set_kernel(self, node: Node, kernel: Kernel, grid: Grid, block: Grid, *args: Any) -> None:
         """Change what a kernel node launches, from the next launch on (HIP, hipGraphExecKernelNodeSetParams).
 
@@ -2117,9 +2123,11 @@ cdef class ExecutableGraph:
         kernel, grid, block, *args
             As for `Queue.launch`.
         """
-        cdef Py_ssize_t at = self.place_of(node, "kernel")
-        if not self.rewrite(at, kernel, grid, block, args):
-            self.put(at, make_kernel(self.device, kernel, grid, block, args))
+        cdef Py_ssize_t at
+        with cython.critical_section(self):
+            at = self.place_of(node, "kernel")
+            if not self.rewrite(at, kernel, grid, block, args):
+                self.put(at, make_kernel(self.device, kernel, grid, block, args))
 
     cdef bint rewrite(self, Py_ssize_t at, object launched, object grid, object block, tuple given) except -1:
         """Write arguments into a node's work, if no other code has it, and into what is prepared. False: not done."""
@@ -2260,13 +2268,6 @@ cdef class ExecutableGraph:
             self.closed = True
             _before = self.works, self.prepared, self.lanes, self.ordered, self.places
             self.works, self.prepared, self.lanes, self.ordered, self.places = [], None, [], (), {}
-
-    def __enter__(self) -> Self:
-        self._check_open()
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         with cython.critical_section(self):

@@ -11,6 +11,7 @@ from weakref import ref
 from forebay.core.driver import AnyGraph, be
 from forebay.core.errors import ArgumentTypeError, CaptureError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.core.process import Numbers
+from forebay.lifetimes.deferred import Closing
 from forebay.queues.graphs import executable
 from forebay.queues.graphs.executable import Accesses, ExecutableGraph, GraphMemory, MemoryWork, Work, graph_memory_of
 from forebay.queues.graphs.shape import serial_order
@@ -59,7 +60,7 @@ class Node:
         return f"<forebay.Node: {self.work!r}>"
 
 
-class Graph:
+class Graph(Closing):
     """Commands and their dependencies; made by `Queue.capture` and `Device.graph`.
 
     A graph is a template: `instantiate` makes an executable graph, which is launched. `launch` instantiates the graph
@@ -414,13 +415,6 @@ class Graph:
         self._check_open()
         if self._captured:
             raise CaptureError("this Graph is still being captured: end the capture first")
-
-    def __enter__(self) -> Graph:
-        self._check_open()
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "being captured" if self._captured else f"{len(self._nodes)} nodes"

@@ -7,6 +7,7 @@ from forebay.core.driver cimport Geometry, Reshape
 from forebay.core.plan cimport Parameter
 from forebay.core.ownership cimport Ref, relaxed_bint, relaxed_uint64
 from forebay.core.state cimport DeviceState
+from forebay.lifetimes.deferred cimport Closing
 
 
 cdef enum:
@@ -21,7 +22,7 @@ cdef class LastGeometry:
     cdef Geometry geometry
 
 
-cdef class Kernel:
+cdef class Kernel(Closing):
     cdef DeviceState* state
     cdef Ref[DeviceState] kept_state
     cdef readonly object device
@@ -52,7 +53,7 @@ cdef class Kernel:
     cdef object accesses  # that of `BuiltProgram`
     cdef uint64_t warned_of  # work-items, of a debugging device
     cdef list seen  # flags of races/checker.pxd and words by parameter, from `accesses`; None: not asked yet
-    cdef int _check_open(self) except -1
+    cpdef int _check_open(self) except -1
     cdef object native_if_open(self)
 
 

@@ -26,7 +26,7 @@ from forebay.queues.memory.shapes import element_code, read_int
 if TYPE_CHECKING:
     from typing import Any, SupportsIndex
 
-    from typing_extensions import Never, Self
+    from typing_extensions import Never
 
     from forebay.core.driver import DriverKernel, Parameter as ParameterInfo
     from forebay.queues.device import Device
@@ -125,7 +125,7 @@ def check_queue(queue: object) -> None:
 
 
 @cython.no_gc_clear
-cdef class Kernel:
+cdef class Kernel(Closing):
     """A kernel of a Program: ``program["name"]``. Calling the class raises.
 
     Any thread may launch it on any queue of its device: each (kernel, queue) pair has its own arguments.
@@ -156,7 +156,7 @@ cdef class Kernel:
                 retire_plans(self.state, self.id)
                 retire_after(self.state, self.native, NULL, 0)
 
-    cdef int _check_open(self) except -1:
+    cpdef int _check_open(self) except -1:
         if self.closed:
             raise ClosedError(f"kernel {self.name!r} is closed")
         return 0
@@ -417,13 +417,6 @@ cdef class Kernel:
         if not closed:
             retire_plans(self.state, self.id)
             retire_after(self.state, native, NULL, 0)
-
-    def __enter__(self) -> Self:
-        self._check_open()
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<forebay.Kernel {self.signature} on {self.device.name}{' closed' if self.closed else ''}>"

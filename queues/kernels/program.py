@@ -11,6 +11,7 @@ import numpy as np
 
 from forebay.core.driver import BuiltProgram, DriverDevice, Language
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
+from forebay.lifetimes.deferred import Closing
 
 if TYPE_CHECKING:
     from forebay.queues.device import Device
@@ -129,7 +130,7 @@ def _is_file_name(source: str) -> bool:
     return bool(re.fullmatch(r".*\.(cl|clh|c|cpp|h|hip|cu|spv|spirv|bc)", source.strip())) or os.path.isfile(source)
 
 
-class Program:
+class Program(Closing):
     """Kernels built from one source; made by `Device.program`.
 
     ``program["name"]`` is a `Kernel`, the same object each time. Iterating gives the names. `get_global` returns the
@@ -187,8 +188,7 @@ class Program:
         kernel = self._kernels.get(name)
         if kernel is not None:
             return kernel
-        if self.closed:
-            raise ClosedError("this Program is closed")
+        self._check_open()
         name = self._symbols.get(name, name)
         if name not in self._built:
             there = ", ".join(map(repr, self._built)) or "none: a kernel begins with `kernel void`"
@@ -222,8 +222,7 @@ class Program:
             When the driver does not report the addresses of variables: OpenCL without
             clGetDeviceGlobalVariablePointerINTEL, and SYCL. Level Zero does (zeModuleGetGlobalPointer).
         """
-        if self.closed:
-            raise ClosedError("this Program is closed")
+        self._check_open()
         if not isinstance(name, str):
             raise ArgumentTypeError(f"a variable's name is a str, not {type(name).__name__}")
         name = self._symbols.get(name, name)
@@ -260,13 +259,9 @@ class Program:
         if getattr(self, "_built", None):
             self.device._keep_until_done(self._built)
 
-    def __enter__(self) -> Program:
+    def _check_open(self) -> None:
         if self.closed:
             raise ClosedError("this Program is closed")
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<forebay.Program ({', '.join(self._built)}) on {self.device.name}>"

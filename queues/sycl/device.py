@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -30,8 +29,6 @@ from forebay.spirv.intel_cpu.program import IntelCpuProgram
 # behind a running kernel did not block. GPUs have not been measured; NVIDIA's OpenCL takes 1021.
 NEVER_BLOCKS = 2**63
 KEEPS_GIL_BELOW = 256
-
-_serials = itertools.count()
 
 NO_REASON = "it returned nothing; with DPCTL_VERBOSITY=error dpctl says why on stderr"
 
@@ -64,7 +61,7 @@ class SyclDevice(DriverDevice):
 
     One of `drivers`, by filter word, compiles for it, because SYCL reports too little. The context is that of `queue`,
     which `array_interface` names; by default of a new queue in dpctl's own context for the device, as of
-    `dpctl.SyclQueue`. Later devices have higher `serial` numbers.
+    `dpctl.SyclQueue`.
     """
 
     table: int = operations.TABLE
@@ -79,7 +76,6 @@ class SyclDevice(DriverDevice):
         self._dpctl = dpctl
         self.info = info
         self.native: Any = info.native
-        self.serial: int = next(_serials)
         # forebay allocates through this queue and names it to users of the memory, but submits nothing to it.
         self._named = queue or dpctl.SyclQueue(self.native, property="in_order")
         self.context: Any = self._named.sycl_context

@@ -83,13 +83,9 @@ class Sycl(DriverFolder):
         from forebay.queues.sycl.device import SyclDevice
 
         context, native = queue.sycl_context, queue.sycl_device
-        known = {
-            device.serial: device
-            for device in opened
-            if isinstance(device, SyclDevice) and (device.context, device.native) == (context, native)
-        }
-        if known:
-            return known[min(known)]
+        for device in opened:  # the oldest first
+            if isinstance(device, SyclDevice) and (device.context, device.native) == (context, native):
+                return device
         info = next((each for each in self.discover() if each.native == native), None)
         info = info or describe(native)  # a part of a device, which no list contains
         if not info.usable:
