@@ -268,7 +268,7 @@ cdef inline int launch(
             if status == 0:
                 state.lock.unlock()
                 return 0
-            if offer_and_unlock(state, kernel, packed, &closings):  # one call does both, to save instructions
+            if offer_and_unlock(state, kernel, packed, &closings if FREE_THREADED else NULL):  # one call, to save instructions
                 return 0
     elif views.unusual == HAS_BYTES and not FREE_THREADED:  # without a GIL the memory is held first
         status = launch_at_once(state, kernel, geometry, packed, True, NULL, &failed_at)
