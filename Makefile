@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
 .SECONDARY:
-.PHONY: help demo test test-all test-long test-pocl test-cuda test-standin test-levelzero test-sycl test-on-sycl test-clusters test-on-clusters test-free-threading test-on-free-threading test-repeat campaign mutants check bench docs wheels clean
+.PHONY: help demo test test-all test-long test-pocl test-cuda test-standin test-levelzero test-sycl test-on-sycl test-clusters test-on-clusters test-free-threading test-on-free-threading test-threadsanitizer test-on-threadsanitizer test-repeat campaign mutants check bench docs wheels clean
 
 help:
 	@echo "make demo            process a photograph on several queues, and write demo.png"
@@ -37,6 +37,7 @@ help:
 	@echo "make test-levelzero  run what can differ there on Intel's Level Zero driver without a GPU, most under its validation layer"
 	@echo "make test-sycl       run what can differ there on SYCL, in a separate environment with dpctl (1.7 GB)"
 	@echo "make test-free-threading  run what can differ on a Python without a GIL: make FREE_THREADED=python3.14t test-free-threading"
+	@echo "make test-threadsanitizer  run threads that share objects on a Python without a GIL that was built with ThreadSanitizer"
 	@echo "make test-clusters   run the programs for Dask and Ray, a worker of which is killed, in a separate environment"
 	@echo "make test-repeat     run the tests N=10 times, or until one fails, in varying order on a busy processor; ON=levelzero: there"
 	@echo "make campaign        run random programs, and compare memory with a model's; ARGS='--programs 100000 --seed 1'"
@@ -136,6 +137,15 @@ test-free-threading:
 test-on-free-threading: $(VENV)/with-cpu,pytest $(VENV)/observers
 	@PYTHON_GIL=0 FOREBAY_TURNS=100 $(BIN)/python -m pytest $(PARALLEL) tests/themes/test_shared_objects.py
 	@PYTHON_GIL=0 $(BIN)/python -m pytest $(PARALLEL) $(HERE) $(ARGS)
+
+# Likewise on one that was configured with --with-thread-sanitizer, which compiles all modules so, that of the tests' CUDA
+# driver too. `make clean` comes first if another Python of this version has compiled modules here.
+test-threadsanitizer:
+	@$(MAKE) --no-print-directory VENV=$(VENV)-threadsanitizer PYTHON=$(FREE_THREADED) test-on-threadsanitizer
+
+test-on-threadsanitizer: $(VENV)/with-cpu,pytest $(VENV)/observers
+	@PYTHON_GIL=0 FOREBAY_DEVICE=cuda TSAN_OPTIONS='history_size=7 die_after_fork=0 suppressions=tests/tsan.supp' \
+		$(BIN)/python -m pytest -p tests.drivers.cuda.plugin --capture sys tests/themes/test_shared_objects.py $(ARGS)
 
 bench: $(VENV)/with-cpu,bench $(VENV)/built
 	@$(BIN)/python -m microbench $(ARGS)

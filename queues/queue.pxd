@@ -3,13 +3,14 @@
 from libc.stdint cimport uint64_t
 
 from forebay.core.state cimport BY_CAPTURE, AnyQueue, DeviceState, QueueState
+from forebay.queues.launch.launch cimport FREE_THREADED
 
 cdef class Queue(AnyQueue):
     cpdef int _check_open(self) except -1
 
 
 cdef inline bint is_captured(Queue queue) noexcept:
-    return queue.state.slow_path & BY_CAPTURE != 0
+    return queue.state.slow_path & BY_CAPTURE != 0 if FREE_THREADED else queue.captured_by is not None
 
 
 cdef inline object capture_of(Queue queue):
