@@ -3,7 +3,7 @@
 from cpython.object cimport PyObject
 
 from forebay.core.driver cimport Driver, Status, Waits
-from forebay.core.ownership cimport Ref
+from forebay.core.ownership cimport Ref, relaxed_bint
 from forebay.core.state cimport DeviceState, QueueState
 
 
@@ -26,7 +26,7 @@ cdef class Gate:
 
 cdef class HostErrors:
     cdef object kept  # (queue, error, name of the function), the oldest first
-    cdef bint closed
+    cdef relaxed_bint closed
 
 
 cdef int submit_host_function(object queue, QueueState* state, object function) except -1

@@ -372,7 +372,8 @@ cdef class HostErrors:
         """Give all errors, also later ones, to `sys.unraisablehook`, because no synchronize will raise them."""
         with cython.critical_section(self):
             self.closed = True
-            kept, self.kept = self.kept, collections.deque()
+            kept = list(self.kept)
+            self.kept.clear()  # not replaced: other threads look whether there are any
         for queue, error, name in kept:
             where = f"host function {name} of {queue!r}"
             PyErr_SetObject(type(error), error)

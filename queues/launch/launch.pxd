@@ -286,7 +286,7 @@ cdef class BoundLaunch:
     cdef Plan* plan  # owned
     cdef Geometry geometry
     cdef bint follows  # as the kernel did when it was bound
-    cdef uint64_t closings  # the device's count when the arguments were last seen open
+    cdef relaxed_uint64 closings  # the device's count when the arguments were last seen open
     cdef readonly object queue
     cdef readonly Kernel kernel
     cdef readonly tuple arguments

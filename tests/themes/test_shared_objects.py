@@ -97,6 +97,20 @@ class ClosedKernel(SharedKernel):
             self.shared.close()
 
 
+class SharedBoundLaunch(Case):
+    def make(self):
+        return self.scene.add.bind(self.scene.queues[0], 1, 1, self.scene.counts, 0, 0)
+
+    def do_call(self, at, turn):
+        self.shared()
+
+    def do_close_memory(self, at, turn):  # then the next call checks its arguments again
+        self.scene.device.empty(SIZE, "i4").close()
+
+    def do_launch(self, at, turn):
+        self.scene.launch(queue=self.scene.queues[0])
+
+
 class SharedQueue(Case):
     def make(self):
         self.own = [self.scene.device.zeros(SIZE, "i4") for _ in range(THREADS)]
@@ -448,6 +462,7 @@ class SharedGate(Case):
 CASES = [
     SharedKernel,
     ClosedKernel,
+    SharedBoundLaunch,
     SharedQueue,
     ClosedQueue,
     SharedStep,
