@@ -158,6 +158,11 @@ cdef cppclass QueueInFlight:
     bint found_busy  # what the last poll of the driver said
 
 
+cdef struct QueueStep:
+    relaxed_pointer lane  # the OpenStep; NULL: no step collects its launches
+    relaxed_pointer thread  # whose launches it collects; without the lock only that thread uses the step
+
+
 cdef cppclass QueueResident:
     """Launches of a queue that may have used all memory of the device. Changed here, under the queue's lock."""
     # Epoch of the last one; 0 for none. It has FOLLOWING while one is being submitted, whose epoch is not known yet.
@@ -196,8 +201,7 @@ cdef cppclass QueueState:
     bint blocking
     bint adopted  # gets commands that forebay does not see, so only the driver knows whether it is empty
     relaxed_uint32 slow_path  # why commands may not be submitted, or not on the short path: 0, or some of SlowPath
-    relaxed_pointer step  # the OpenStep; NULL: no step collects its launches
-    relaxed_pointer step_thread  # whose launches it collects; without the lock only that thread uses the step
+    QueueStep open_step
     QueueOrder order
     QueueInFlight in_flight
     QueuePlans plans
@@ -338,8 +342,8 @@ cdef inline int32_t closed_gates(DeviceState* device) noexcept nogil:
 
 
 cdef inline void submit_collected(QueueState* queue) noexcept nogil:  # the queue is locked
-    if queue.step != NULL and (<OpenStep*> queue.step).waiting != 0:
-        (<OpenStep*> queue.step).submit(queue)
+    if queue.open_step.lane != NULL and (<OpenStep*> queue.open_step.lane).waiting != 0:
+        (<OpenStep*> queue.open_step.lane).submit(queue)
 
 
 cdef inline uint64_t capacity_with(DeviceState* device, uint64_t lent) noexcept nogil:

@@ -462,7 +462,8 @@ cdef uint64_t in_flight_of(QueueState* queue) noexcept nogil:
 
 cdef bint has_all(QueueState* queue) noexcept nogil:  # the queue is locked
     """Return whether the driver has all that counts as submitted."""
-    return queue.order.pending.empty() and (queue.step == NULL or (<OpenStep*> queue.step).waiting == 0)
+    cdef OpenStep* step = <OpenStep*> queue.open_step.lane
+    return queue.order.pending.empty() and (step == NULL or step.waiting == 0)
 
 
 cdef void reclaim_quota(Quota* quota) noexcept nogil:

@@ -86,7 +86,7 @@ cdef cppclass Lane(OpenStep):
 
 
 cdef void submit(QueueState* queue) noexcept nogil:  # the queue is locked
-    cdef Lane* lane = <Lane*> queue.step
+    cdef Lane* lane = <Lane*> queue.open_step.lane
     cdef size_t first = lane.first, end = lane.at
     lane.waiting = 0
     lane.first = end
@@ -147,7 +147,7 @@ cdef bint replay_run(QueueState* queue, Lane* lane, size_t first, size_t end) no
 cdef bint may_run(void* owner, Copy* copy) noexcept nogil:  # the queue is locked
     """Return whether a copy may still run. If so, the last replayed one gets a marker for later checks."""
     cdef QueueState* queue = <QueueState*> owner
-    cdef uint64_t before = (<Lane*> queue.step).before
+    cdef uint64_t before = (<Lane*> queue.open_step.lane).before
     cdef Clock* clock = queue.order.clock
     cdef bint done = False
     if copy.epoch <= completed_epoch(queue.epochs):
@@ -227,11 +227,11 @@ cdef Collecting collect(
     cdef Lane* lane
     cdef Entry* entry
     cdef Guard guard
-    if queue.step_thread != PyThreadState_Get():
+    if queue.open_step.thread != PyThreadState_Get():
         return NOT_COLLECTED
     if not locked and not guard.try_take(queue.lock):
         return OUT_OF_TURN  # waiting for the lock would release the GIL, and then memory may be closed
-    lane = <Lane*> queue.step
+    lane = <Lane*> queue.open_step.lane
     if lane == NULL or lane.plain:
         return NOT_COLLECTED
     if lane.recording or lane.at == lane.entries.size():
@@ -318,7 +318,7 @@ cdef int submitted(
     QueueState* queue, Collecting why, PyObject* launched, const Geometry* geometry, const char* packed
 ) except -1:
     """Record a launch that was submitted at once, or skip its entry. With the GIL."""
-    cdef Lane* lane = <Lane*> queue.step
+    cdef Lane* lane = <Lane*> queue.open_step.lane
     cdef Kernel kernel = <Kernel> launched
     cdef Entry* entry = NULL
     cdef Plan* made = NULL
@@ -326,12 +326,12 @@ cdef int submitted(
     cdef uint64_t kernel_id = kernel.id  # another thread may change it
     cdef bint plain, records, has_plan
     cdef Guard guard
-    if lane == NULL or queue.step_thread != PyThreadState_Get():
+    if lane == NULL or queue.open_step.thread != PyThreadState_Get():
         return 0
     owner = <LaneOwner> lane.owner  # another thread may close the step while the queue is not locked
     with nogil:
         guard.take(queue.lock)
-        plain = lane.plain or queue.step != lane
+        plain = lane.plain or queue.open_step.lane != lane
         records = why == TO_BE_RECORDED or lane.recording or lane.at == lane.entries.size()
         has_plan = plan_of(lane, kernel_id) != NULL
         guard.leave()
@@ -357,7 +357,7 @@ cdef int submitted(
         owner.names[kernel_id] = kernel.name, kernel.parameters
     with nogil:
         guard.take(queue.lock)
-        if queue.step == lane:
+        if queue.open_step.lane == lane:
             submit_collected(queue)
             if made != NULL:
                 lane.plans.push_back(made)
@@ -434,8 +434,8 @@ cdef Status open_lane(LaneOwner owner):
             lane.recording = False
             lane.began = lane.last_seen = submitted_epoch(queue.epochs)
             lane.new_ends.assign(lane.entries.size(), 0)
-            queue.step = lane
-            queue.step_thread = thread
+            queue.open_step.lane = lane
+            queue.open_step.thread = thread
             queue.slow_path |= BY_STEP
         guard.leave()
     return status
@@ -465,9 +465,9 @@ cdef void leave_lane(LaneOwner owner, bint failed, uint64_t steps=0) noexcept:
     with nogil:
         guard.take(queue.lock)
         queue.counts.steps += steps
-        if queue.step == lane:
+        if queue.open_step.lane == lane:
             submit_collected(queue)
-            queue.step = queue.step_thread = NULL
+            queue.open_step.lane = queue.open_step.thread = NULL
             queue.slow_path &= ~<uint32_t> BY_STEP
             differs = lane.recording or lane.at < lane.entries.size()
             if not failed and lane.refused == 0:

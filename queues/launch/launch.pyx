@@ -403,8 +403,8 @@ cdef OpenStep* step_of_thread(QueueState* state) noexcept:
     """Return the open step that collects this thread's launches; NULL for none. The thread keeps it until it leaves its
     block; the step of another thread may be gone at once.
     """
-    cdef OpenStep* step = <OpenStep*> state.step
-    return step if state.step_thread == PyThreadState_Get() else NULL
+    cdef OpenStep* step = <OpenStep*> state.open_step.lane
+    return step if state.open_step.thread == PyThreadState_Get() else NULL
 
 
 cdef int tell_step(
@@ -418,7 +418,7 @@ cdef bint offer_and_unlock(QueueState* state, Kernel kernel, const char* packed,
     """Offer the launch to any open step, unlock the queue, and return whether the step took it. If not,
     `launch_uncommon` offers it again, or raises what is wrong with its arguments.
     """
-    cdef OpenStep* step = <OpenStep*> state.step
+    cdef OpenStep* step = <OpenStep*> state.open_step.lane
     cdef uint32_t failed_at
     cdef Status status = 0
     cdef bint taken = False
