@@ -297,7 +297,6 @@ cdef object record(object queue, QueueState* state, object device, object captur
     cdef Ref[Marker] marker
     cdef Status status
     cdef Event event
-    cdef bint seen
     if given is None:
         event = new_event(device, state.device, timing)
     elif isinstance(given, Event):
@@ -318,18 +317,23 @@ cdef object record(object queue, QueueState* state, object device, object captur
             with cython.critical_section(event):
                 event.captured = point  # until the capture ends, which restores the earlier marker
             return event
-    with cython.critical_section(event):
-        timing, seen = timing or event.timing, event.seen.get() != NULL
+    timing = timing or event.timing
     if timing and not state.made.timing:
         raise InvalidArgumentError(
             f"record with timing on {queue!r}: it was made without; use Device.queue(timing=True)")
-    if state.slow_path == 0 and not seen:
+    if state.slow_path == 0 and not is_seen(event):
         status = record_keeping_gil(state, FOR_HOST | TIMED if timing else FOR_HOST, marker)
     else:
         status = record_seen(queue, state, FOR_HOST | TIMED if timing else FOR_HOST, marker, event)
     check_status(queue, status, "record")
     set_marker(event, marker, timing, queue)
     return event
+
+
+cdef inline bint is_seen(Event event):
+    """Return whether the race checker knows anything of the point."""
+    with cython.critical_section(event):
+        return event.seen.get() != NULL
 
 
 cdef Status record_seen(object queue, QueueState* state, int use, Ref[Marker]& marker, Event event) except? -1:

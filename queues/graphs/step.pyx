@@ -229,10 +229,13 @@ cdef Collecting collect(
     cdef Guard guard
     if queue.open_step.thread != PyThreadState_Get():
         return NOT_COLLECTED
-    if not locked and not guard.try_take(queue.lock):
-        return OUT_OF_TURN  # waiting for the lock would release the GIL, and then memory may be closed
+    if not locked:
+        if not guard.try_take(queue.lock):
+            return OUT_OF_TURN  # waiting for the lock would release the GIL, and then memory may be closed
+        if queue.open_step.lane == NULL:  # another thread has just closed it
+            return NOT_COLLECTED
     lane = <Lane*> queue.open_step.lane
-    if lane == NULL or lane.plain:
+    if lane.plain:
         return NOT_COLLECTED
     if lane.recording or lane.at == lane.entries.size():
         return TO_BE_RECORDED
@@ -607,9 +610,7 @@ cdef class Step:
         return 0
 
     cdef int leave_block(self) except -1:
-        cdef uintptr_t thread = <uintptr_t> self.thread
-        if open_steps.get(thread) is self:
-            del open_steps[thread]
+        open_steps.pop(<uintptr_t> self.thread, None)
         with cython.critical_section(self):
             self.inside, closed = False, self.closed
         return self.give_back() if closed else 0
