@@ -109,8 +109,7 @@ cdef void destroy_device_state(DeviceState* device) noexcept nogil:
 
 cdef void forget_opened_bridges(DeviceState* device) noexcept nogil:
     """Ask for the events themselves: the other queue may be known to be done before the driver opens its bridges."""
-    cdef Refs[Marker] asked
-    cdef Refs[Marker] closed
+    cdef Refs[Marker] asked, closed
     cdef Answer answer
     cdef Guard guard
     guard.take(device.registry.lock)

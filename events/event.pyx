@@ -16,7 +16,7 @@ from forebay.core.state cimport DeviceState, Marker, QueueState, new_marker, pol
 from forebay.core.vector_clock cimport Clock, EpochsRef, advance_submitted, completed_epoch, new_epochs
 from forebay.lifetimes.deferred cimport collect_device, collect_reached, retire_marker
 from forebay.races.checker cimport is_checked, join, order_of, reach, record_point
-from forebay.sync.finish cimport after_wait, wait_for_markers
+from forebay.sync.finish cimport wait_for_markers
 from forebay.sync.ordering cimport (
     Command, check_status, commit, init_command, record_keeping_gil, submit, wait_keeping_gil
 )
@@ -211,7 +211,9 @@ cdef class Event:
         wait_for_markers(self.device, self.state, markers, self)
         reach(seen.get())
         collect_device(self.state)
-        after_wait(self.device, queue)  # without a queue there are no errors: what host functions raised keeps theirs
+        self.device._give_back_memory()
+        if queue is not None:  # what host functions raised keeps their queue
+            self.device._host_errors.raise_first(queue)
 
     def __await__(self) -> Generator[Any, None, None]:
         """Wait in an event loop of asyncio: ``await event``. The loop's other tasks go on, and no thread waits.
@@ -285,11 +287,9 @@ cdef class Event:
 
 
 ADVICE = {
-    "list": ": one call for each",
-    "tuple": ": one call for each",
+    **dict.fromkeys(("list", "tuple"), ": one call for each"),
     "NoneType": "; finish() is what makes the host wait for this queue",
-    "int": "; finish(timeout=seconds) is what makes the host wait for this queue",
-    "float": "; finish(timeout=seconds) is what makes the host wait for this queue",
+    **dict.fromkeys(("int", "float"), "; finish(timeout=seconds) is what makes the host wait for this queue"),
 }
 
 
@@ -393,7 +393,6 @@ cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_
     """The event becomes the only point, with this id, of a queue that is not seen."""
     cdef EpochsRef epochs
     cdef Ref[Marker] marker
-    cdef uintptr_t handle
     cdef Answer answer
     if isinstance(thing, IpcEvent):
         submit_shared(queue, state, queue._capture, <IpcEvent> thing, False)
@@ -403,10 +402,9 @@ cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_
         kind = f"{type(thing).__module__.partition('.')[0]}.{type(thing).__name__}".removeprefix("builtins.")
         advice = ADVICE.get(kind, f": {queue.device.name} waits for no such event" if kind.endswith("Event") else "")
         raise ArgumentTypeError(f"wait() needs an Event or a Queue to come after, not {kind}{advice}")
-    handle = adopted
     epochs = new_epochs(number)
     advance_submitted(epochs)
-    marker = new_marker(state.device, epochs, 1, NULL, <void*> handle, FOR_DEVICE)
+    marker = new_marker(state.device, epochs, 1, NULL, <void*> <uintptr_t> adopted, FOR_DEVICE)
     marker.get().adopted = True
     with nogil:
         answer = poll_marker(marker.get())

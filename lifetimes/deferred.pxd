@@ -9,11 +9,6 @@ from forebay.core.state cimport DeviceState, Marker, QueueState
 from forebay.core.usage cimport Usage
 from forebay.core.vector_clock cimport Epochs
 
-
-cdef class Closing:
-    pass
-
-
 # Destructors may call the retire functions, which keep the resource as long as needed. `retire_memory` alone frees
 # memory: when its uses are done, and the launches with indirect access submitted while it was in the resident set.
 # `listed` is its address if it is in that set, `reusable` its size if `take_spare` may return it; else 0.

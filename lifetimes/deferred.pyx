@@ -14,8 +14,6 @@ time, all guarded by the registry's lock:
 Then it is released, with the GIL and without a lock.
 """
 
-from typing import TYPE_CHECKING
-
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from cython.operator cimport dereference
@@ -40,9 +38,6 @@ from forebay.sync.ordering cimport (
     take_point, unlist_idle
 )
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 ctypedef pair[uint64_t, Retired*] Waiting
 
 cdef enum:
@@ -53,17 +48,6 @@ cdef enum:
 cdef cppclass Abandoned:  # a dropped context with outstanding work
     Ref[DeviceState] state
     PyObject* driver  # owned
-
-
-cdef class Closing:
-    """A base for objects with `close`, which the end of a ``with`` block calls."""
-
-    def __enter__(self) -> Self:
-        self._check_open()
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
 
 # -- retiring
@@ -268,8 +252,7 @@ cdef void sort_in(DeviceState* device, Retired* what, Retired** done) noexcept n
 
 
 cdef uint64_t take_done(QueueState* queue, Retired** done) noexcept nogil:
-    """Take off what waited for epochs that the queue is known to have reached. Returns the next epoch waited for, or 0.
-    """
+    """Take off what waited for epochs known to be reached. Returns the next epoch waited for, or 0."""
     cdef multimap[uint64_t, Retired*].iterator first
     cdef uint64_t epoch = 0
     cdef Retired* what = NULL
@@ -629,8 +612,7 @@ cdef bint end_queue(QueueState* queue):
     cdef vector[Plan*] plans
     cdef Refs[Marker] markers
     cdef bint prunes = False
-    cdef Guard guard
-    cdef Guard of_registry
+    cdef Guard guard, of_registry
     if is_memory_short():
         return False
     with nogil:
@@ -687,8 +669,7 @@ cdef Ref[QueueState] take_idle_queue(DeviceState* device, int priority, bint tim
 cdef void take_over_plans(QueueState* queue, QueueState* ended) noexcept nogil:
     """Give a queue the plans of the one whose driver's queue it got, unless one may be of a kernel that is gone."""
     cdef unordered_map[uint64_t, Plan*] plans
-    cdef Guard guard
-    cdef Guard of_registry
+    cdef Guard guard, of_registry
     guard.take(ended.lock)  # a collection that listed it before may still look at it
     plans.swap(ended.plans.by_kernel)
     guard.take(queue.lock)  # as may one for this queue
@@ -737,8 +718,7 @@ cdef void release_idle_queues(DeviceState* device, size_t kept):
 cdef bint all_are_idle(DeviceState* device) noexcept nogil:
     """Return whether no queue has work that is not known to be done, nor is receiving any."""
     cdef QueueState* queue
-    cdef Guard of_registry
-    cdef Guard guard
+    cdef Guard of_registry, guard
     of_registry.take(device.registry.lock)
     for each in device.registry.queues:
         queue = each.queue

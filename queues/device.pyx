@@ -28,11 +28,11 @@ from forebay.core.state cimport (
 from forebay.core.vector_clock cimport Clock, note_reached, submitted_epoch
 from forebay.events.event cimport new_event, new_ipc_event
 from forebay.lifetimes.deferred cimport (
-    Closing, abandon, close_queues, collect_abandoned, collect_all, collect_device, refuse_all, release_idle_queues,
+    abandon, close_queues, collect_abandoned, collect_all, collect_device, refuse_all, release_idle_queues,
     retire_after, retire_queue, take_idle_queue, take_over_plans, take_spare
 )
 from forebay.queues.host_functions cimport HostErrors, wait_for_openings
-from forebay.queues.kernels.kernel cimport new_kernel
+from forebay.queues.kernels.kernel cimport Closing, new_kernel
 from forebay.queues.launch.launch cimport GUARD
 from forebay.queues.memory.allocation cimport (
     Allocation, OpenAllocations, OwnedMemory, expose, hold_memory, memory_if_open, new_allocation, own_memory,
@@ -40,9 +40,9 @@ from forebay.queues.memory.allocation cimport (
 )
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport NO_MORE_THAN, Lease, MemoryPool, new_pool
+cimport forebay.queues.queue as queue_module
 from forebay.queues.queue cimport Queue, new_queue, new_queue_of
 from forebay.races.checker cimport ALL, ALONE, change_checking, join as add_past, made, races
-cimport forebay.sync.finish as finish_module
 from forebay.sync.finish cimport finish_device, wait_for_retired
 from forebay.sync.ordering cimport check_status, divide_capacity, enter_list, join_quota
 
@@ -496,8 +496,7 @@ cdef class Device(Closing):
         """
         self._check_open()
         handle, dtype = check_handle(handle, "open_ipc_memory"), read_dtype(dtype)
-        if captures_under_way():
-            refuse_unsafe(f"open_ipc_memory on {self.info.name}")
+        refuse_unsafe(f"open_ipc_memory on {self.info.name}")
         memory = self.driver.open_memory(handle)
         shape = (memory.nbytes // dtype.itemsize,) if shape is None else read_shape(shape)
         if math.prod(shape) * dtype.itemsize > memory.nbytes:
@@ -515,8 +514,7 @@ cdef class Device(Closing):
         if buffer.device._context is not self._context:
             raise InvalidArgumentError(
                 f"close_ipc_memory: this Buffer belongs to {buffer.device.name}, not {self.name}")
-        if captures_under_way():
-            refuse_unsafe(f"close_ipc_memory on {self.info.name}")
+        refuse_unsafe(f"close_ipc_memory on {self.info.name}")
         finish_all(self)
         buffer.close()
         retry_until(give_back_shared, self)
@@ -542,14 +540,13 @@ cdef class Device(Closing):
         """
         cdef Lease lease
         cdef OwnedMemory memory
-        cdef Queue user = queue
         cdef QueueState* state = NULL
-        if user is not None:
-            state = user.state
+        if queue is not None:
+            state = (<Queue?> queue).state
         lease = self._launch_memory.lease(self, queue, state, nbytes)
         memory = own_memory(self.state, lease, False)
-        if user is not None:
-            lease.free_on(user.state)
+        if state != NULL:
+            lease.free_on(state)
             memory.freed = True
         return memory
 
@@ -940,8 +937,7 @@ cdef bint make_room(Device device) except -1:
 def close_device(Device device, raising: bool) -> None:
     cdef Refs[QueueState] queues
     refuse_on_host_thread("Device.close()")
-    if captures_under_way():
-        abandon_captures(device)
+    abandon_captures(device)
     was_lost = device._context.lost is not None  # then the user has had the error
     try:
         if not device.closed:
@@ -1049,7 +1045,7 @@ cdef int synchronized(object of, object queue) except -1:
     return 0
 
 
-finish_module.after_wait = synchronized
+queue_module.after_wait = synchronized
 
 
 cpdef int finish_all(Device device, uint64_t owner=0, bint raising=True) except -1:
@@ -1057,8 +1053,7 @@ cpdef int finish_all(Device device, uint64_t owner=0, bint raising=True) except 
     cdef Ref[Clock] past
     cdef Refs[QueueState] queues
     cdef Status status
-    if on_host_thread():
-        refuse_on_host_thread("Device.finish()")
+    refuse_on_host_thread("Device.finish()")
     if device.state.checked:
         past = races.past_of(device.state.null_queue.epochs.queue_id, ALL if owner == 0 else ALONE)
         with nogil:

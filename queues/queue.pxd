@@ -18,6 +18,9 @@ cdef inline object capture_of(Queue queue):
     return queue._capture if is_captured(queue) else None
 
 
+# Called after the host has waited for a queue. Set by the module of the Device, which is on a higher layer
+ctypedef int (*AfterWait)(object device, object queue) except -1
+cdef AfterWait after_wait
 # Makes a Queue over this state, or over the `adopted` queue of another package. It takes over the owner's reference,
 # except that to a null queue, which belongs to the Context.
 cdef Queue new_queue(object device, QueueState* state, object adopted)

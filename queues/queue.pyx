@@ -33,7 +33,7 @@ from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.pool cimport MemoryPool, free
 from forebay.queues.memory.transfers cimport copy, fill
 from forebay.races.checker cimport ALONE, is_checked, order_of, races, reach
-from forebay.sync.finish cimport after_wait, finish_queue, query_queue, wait_checked
+from forebay.sync.finish cimport finish_queue, query_queue, wait_checked
 
 from forebay.core.errors import ArgumentTypeError, CaptureError, CaptureUnsupportedError, Error, InvalidArgumentError
 from forebay.core.process import Numbers, refuse_on_host_thread

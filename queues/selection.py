@@ -105,8 +105,7 @@ def open_driver(info: DeviceInfo) -> DriverDevice:
 
 def adopt_queue(thing: object, opened: Sequence[DriverDevice]) -> AdoptedQueue:
     """Call `DriverFolder.adopt_queue` of the driver that knows `thing`. Raises `ArgumentTypeError` when none does."""
-    for driver in DRIVERS.values():
-        adopted = driver.adopt_queue(thing, opened)
+    for adopted in (driver.adopt_queue(thing, opened) for driver in DRIVERS.values()):
         if adopted is not None:
             return adopted
     raise _unknown("adopt_queue", (driver.adopts_queues for driver in DRIVERS.values()), thing)
@@ -114,8 +113,7 @@ def adopt_queue(thing: object, opened: Sequence[DriverDevice]) -> AdoptedQueue:
 
 def adopt_device(thing: object, opened: Sequence[DriverDevice]) -> DriverDevice | DeviceInfo:
     """Call `DriverFolder.adopt_device` of the driver that knows `thing`. Raises `ArgumentTypeError` when none does."""
-    for driver in DRIVERS.values():
-        adopted = driver.adopt_device(thing, opened)
+    for adopted in (driver.adopt_device(thing, opened) for driver in DRIVERS.values()):
         if adopted is not None:
             return adopted
     raise _unknown("adopt", (driver.adopts_devices for driver in DRIVERS.values()), thing)

@@ -8,10 +8,6 @@ from forebay.core.state cimport DeviceState, Marker, QueueState
 from forebay.core.usage cimport Usage
 
 
-# Called after the host has waited for a queue, or an event of it; None: that queue is gone. Set by the Device's module,
-# which is on a higher layer
-ctypedef int (*AfterWait)(object device, object queue) except -1
-cdef AfterWait after_wait
 cdef int finish_queue(object queue, QueueState* state, object timeout) except -1
 cdef bint query_queue(object queue, QueueState* state) except -1
 # Either of these for a queue that is checked for races; returns the result of a query, else true

@@ -59,7 +59,8 @@ cdef int finish_queue(object queue, QueueState* state, object timeout) except -1
         if status == 0:
             status = tell_failures(state)
         write_printed(state.device)
-    check_status(queue, status, "finish")
+    if status != 0:
+        queue._raise(status, "finish")
     collect_queue(state)
     collect_device(state.device)
     return 0
@@ -171,7 +172,8 @@ cdef int poll_until_done(object queue, QueueState* state, object timeout) except
         if status == 0:
             status = take_marker_of_each(queues, FOR_HOST, markers)
         queues.clear()
-    check_status(queue, status, "finish")
+    if status != 0:
+        queue._raise(status, "finish")
     while True:
         with nogil:
             while not markers.empty():

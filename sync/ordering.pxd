@@ -20,11 +20,11 @@ from forebay.core.vector_clock cimport (
 )
 
 
+cdef int raise_status(object owner, Status status, str what) except -1  # the error of a Queue or Device
+
+
 cdef inline int check_status(object owner, Status status, str what) except -1:
-    """Raise the error of a Queue or Device for a status other than 0."""
-    if status != 0:
-        owner._raise(status, what)
-    return 0
+    return 0 if status == 0 else raise_status(owner, status, what)
 
 
 cdef Status take_marker(QueueState* queue, int use, Ref[Marker]& marker) noexcept nogil

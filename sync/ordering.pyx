@@ -30,6 +30,11 @@ cdef enum:
     WAYS = 32  # polls of a full queue while as many commands as it takes are submitted
 
 
+cdef int raise_status(object owner, Status status, str what) except -1:
+    owner._raise(status, what)
+    return 0
+
+
 cdef Waits waits_of_pending(QueueState* queue, vector[void*]& events) noexcept nogil:  # the queue is locked
     for marker in queue.order.pending:
         events.push_back(marker.event)
@@ -353,8 +358,7 @@ cdef void count_calls(DeviceState* device, uint32_t calls) noexcept nogil:
 cdef void share_out(Quota* quota) noexcept nogil:  # the quota is locked, no registry is
     """Set each queue's own limit: 1 while the quota is overdrawn, because no queue then surely takes one more."""
     cdef uint64_t most = quota.each if quota.left >= 0 else 1
-    cdef Guard of_states
-    cdef Guard guard
+    cdef Guard of_states, guard
     of_states.take(states_lock)
     for device in states:
         if device.in_flight.quota == quota and device.in_flight.keeps_gil_below != most:
@@ -371,9 +375,7 @@ cdef void divide_capacity(DeviceState* device, uint64_t most) noexcept nogil:
     cdef Quota* quota = device.in_flight.quota
     cdef QueueState* queue
     cdef uint64_t in_flight
-    cdef Guard guard
-    cdef Guard of_states
-    cdef Guard of_registry
+    cdef Guard guard, of_states, of_registry
     if quota == NULL:
         return
     guard.take(quota.lock)
@@ -460,16 +462,11 @@ cdef uint64_t in_flight_of(QueueState* queue) noexcept nogil:
     return submitted_epoch(queue.epochs) - completed_epoch(queue.epochs)
 
 
-cdef bint has_all(QueueState* queue) noexcept nogil:  # the queue is locked
-    """Return whether the driver has all that counts as submitted."""
-    cdef OpenStep* step = <OpenStep*> queue.open_step.lane
-    return queue.order.pending.empty() and (step == NULL or step.waiting == 0)
-
-
 cdef void reclaim_quota(Quota* quota) noexcept nogil:
     """Reclaim unused quota. Polls the borrowers whose lock is free, because no other thread may ever poll them."""
     cdef Refs[QueueState] borrowers
     cdef QueueState* queue
+    cdef OpenStep* step
     cdef bint done
     cdef Guard guard
     guard.take(quota.lock)
@@ -478,7 +475,11 @@ cdef void reclaim_quota(Quota* quota) noexcept nogil:
     guard.leave()
     for queue in borrowers:
         if guard.try_take(queue.lock):
-            if queue.driver.poll != NULL and not is_empty(queue.epochs) and has_all(queue):
+            step = <OpenStep*> queue.open_step.lane
+            if (  # the last two: the driver has all that counts as submitted
+                queue.driver.poll != NULL and not is_empty(queue.epochs) and queue.order.pending.empty()
+                and (step == NULL or step.waiting == 0)
+            ):
                 ask_queue(queue, &done)  # after a failure, its commands count as in flight
             return_quota(queue, in_flight_of(queue))
     guard.take(quota.lock)
@@ -686,8 +687,7 @@ cdef void unlist_idle(DeviceState* device) noexcept nogil:
     """
     cdef Ref[QueueState] null_queue
     cdef Refs[QueueState] listed
-    cdef Guard of_null
-    cdef Guard guard
+    cdef Guard of_null, guard
     guard.take(device.registry.lock)
     if device.null_queue != NULL:  # which another thread may end now
         null_queue = Ref[QueueState].share(device.null_queue)
@@ -1043,14 +1043,10 @@ cdef Status wait_keeping_gil(QueueState* queue, Marker* marker) noexcept:
 cdef Status wait_for_point(QueueState* queue, uint64_t producer, uint64_t epoch) noexcept nogil:
     """Order the queue after an epoch of another, which may have ended, and after nothing later that can be held up."""
     cdef Ref[QueueState] found
-    cdef QueueState* state
     if producer == queue.epochs.queue_id:
         return 0
     found = find_queue(queue.device, producer)
-    state = found.get()
-    if state == NULL:
-        return 0
-    return wait_for_epoch(queue, state, epoch)
+    return 0 if found.get() == NULL else wait_for_epoch(queue, found.get(), epoch)
 
 
 cdef Status wait_for_creator(QueueState* queue, const ClockEntry& creation) noexcept nogil:
@@ -1301,8 +1297,7 @@ cdef uint64_t note_progress(uint64_t now, bint disturbed) noexcept nogil:
     global backlog, completed_then, contended, contended_at, gate_closed, last_submitted, rated_at
     cdef uint64_t submitted = 0, completed = 0, most = 0
     cdef Epochs* epochs
-    cdef Guard of_states
-    cdef Guard guard
+    cdef Guard of_states, guard
     of_states.take(states_lock)
     gate_closed = False
     for device in states:
@@ -1351,8 +1346,7 @@ cdef bint is_draining(uint64_t now, bint starved, bint drained) noexcept nogil:
 
 
 cdef void limit_in_flight(uint64_t limit) noexcept nogil:
-    cdef Guard of_states
-    cdef Guard guard
+    cdef Guard of_states, guard
     of_states.take(states_lock)
     for device in states:
         if device.in_flight.waits_starve and device.in_flight.limit.load() != limit:

@@ -486,8 +486,7 @@ class SharingDevice:
         cdef Status status
         if not isinstance(memory, CuLateMemory) or (<CuLateMemory> memory).kind != ENDED_EXPORTS:
             raise InvalidArgumentError(
-                "this memory cannot be opened by other processes: Device.empty(…, ipc_enabled=True) makes such"
-            )
+                "this memory cannot be opened by other processes: Device.empty(…, ipc_enabled=True) makes such")
         with nogil:
             status = within(cuda, of.handle, cuda.IpcGetMemHandle, &made, address)
         check(status, "a handle for other processes")

@@ -122,10 +122,9 @@ def _of_cubin(code: bytes) -> Image:
 
 
 def _described(kernel: KernelInfo) -> KernelFacts:
-    kinds = {True: "pointer", False: "value"}
     declared = [
-        Declared(each.name, each.type_name, kinds[each.is_pointer], each.nbytes, each.const, each.alignment)
-        for each in kernel.parameters
+        Declared(p.name, p.type_name, "pointer" if p.is_pointer else "value", p.nbytes, p.const, p.alignment)
+        for p in kernel.parameters
     ]
     facts = KernelFacts(kernel.symbol, kernel.mangled, [], (), kernel.dynamic_shared, kernel.required_block)
     return _with_parameters(facts, declared)

@@ -175,9 +175,8 @@ class Capture:
             if not self.active:
                 return None
             self.check()
-            freed = self.graph._freed_before(
-                self._ends[queue], math.prod(read_shape(shape)) * read_dtype(dtype).itemsize
-            )
+            nbytes = math.prod(read_shape(shape)) * read_dtype(dtype).itemsize
+            freed = self.graph._freed_before(self._ends[queue], nbytes)
         work = make_alloc(self.graph.device, shape, dtype, freed)  # without the lock: it may call the driver
         return None if self.add(queue, work) is None else work.buffer
 
@@ -230,8 +229,7 @@ class Capture:
         self.check()
         self.invalidate(f"{queue!r} was to wait for {what}, which is not captured")
         raise CaptureIsolationError(
-            f"{queue!r} is captured and cannot wait for {what}, which is not: wait before the capture begins"
-        )
+            f"{queue!r} is captured and cannot wait for {what}, which is not: wait before the capture begins")
 
     def _check_can_join(self, queue: Queue) -> None:
         if queue.device._context is not self.graph.device._context:
@@ -267,8 +265,7 @@ class Capture:
                 self.graph.close()
                 raise CaptureUnjoinedError(
                     f"{', '.join(map(repr, unjoined))} joined the capture, and {queue!r} does not come after all of it:"
-                    " record an event there and wait for it here"
-                )
+                    " record an event there and wait for it here")
             return self.graph
 
     def abandon(self) -> None:

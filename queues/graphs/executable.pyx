@@ -34,9 +34,9 @@ from forebay.core.state cimport (
 )
 from forebay.core.usage cimport Usage, Versions, note_use, still_holds, version_of
 from forebay.core.vector_clock cimport Clock, Epochs, EpochsRef, advance_submitted, completed_epoch, submitted_epoch
-from forebay.lifetimes.deferred cimport Closing, collect_device, reach_point, retire_after
+from forebay.lifetimes.deferred cimport collect_device, reach_point, retire_after
 from forebay.queues.host_functions cimport Call, new_call, settle_call, submit_call
-from forebay.queues.kernels.kernel cimport MOST_PACKED, Kernel
+from forebay.queues.kernels.kernel cimport MOST_PACKED, Closing, Kernel
 from forebay.queues.launch.launch cimport (
     GUARD, HAS_ARRAYS, HAS_BYTES, LARGE_SCRATCH, BoundLaunch, Views, check_count, check_elements, create_plan,
     has_geometry, pack_arguments, plain_extents, read_geometry, read_leaves, reductions_of, release_views, spilled_bytes
@@ -531,8 +531,7 @@ class Lifetimes:
                     used += memory.nbytes
                 elif memory not in there:
                     raise InvalidArgumentError(
-                        f"{node!r} uses memory before the graph allocates it, or after it frees it"
-                    )
+                        f"{node!r} uses memory before the graph allocates it, or after it frees it")
                 elif work.kind == "free":
                     there.remove(memory)
                     used -= memory.nbytes
@@ -550,8 +549,7 @@ class Lifetimes:
                 if memory.live and not self.auto_free:
                     raise InvalidArgumentError(
                         "the graph was launched before, and memory that it allocates was not freed since: free it, or "
-                        "instantiate the graph with auto_free"
-                    )
+                        "instantiate the graph with auto_free")
             for memory in self.taken:
                 memory.check_live()
             before = [(memory, memory.live) for memory in (*self.handed_out, *self.taken)]
@@ -1893,10 +1891,8 @@ cdef class ExecutableGraph(Closing):
             ):
                 self.renew(prepared, self.version)
             status = self.launch_at_once(prepared, on.state)
-            if status == 0:
-                return 0
             if status != NOT_NOW:
-                on._raise(status, "graph launch")
+                return check_status(on, status, "graph launch")
         if not isinstance(queue, Queue):
             raise ArgumentTypeError(f"a graph is launched on a Queue, not on {type(queue).__name__}")
         on = queue

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from forebay.core.driver import AnyGraph, be
 from forebay.core.errors import ArgumentTypeError, CaptureError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.core.process import Numbers
-from forebay.lifetimes.deferred import Closing
 from forebay.queues.graphs import executable
 from forebay.queues.graphs.executable import Accesses, ExecutableGraph, GraphMemory, MemoryWork, Work, graph_memory_of
 from forebay.queues.graphs.shape import serial_order
+from forebay.queues.kernels.kernel import Closing
 from forebay.races.checker import place_in_program
 
 if TYPE_CHECKING:
@@ -240,19 +240,18 @@ class Graph(Closing):
             later.dependencies = tuple(node for node in later.dependencies if node is not earlier)
             self._own = None
 
-    def _own_nodes(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
-        found = tuple(dict.fromkeys(nodes)) if not isinstance(nodes, tuple) else nodes
-        for node in found:
+    def _own_nodes(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+        for node in nodes:
             if not isinstance(node, Node):
                 raise ArgumentTypeError(f"a graph consists of Nodes, not {type(node).__name__}")
             if node.graph is not self:
                 raise InvalidArgumentError(f"{node!r} belongs to another graph")
-        return found
+        return nodes
 
     def _insert(self, work: Work, after: Any) -> Node:
         self._check_complete()
         try:
-            given = dict.fromkeys((after,) if isinstance(after, Node) else after)
+            given = tuple(dict.fromkeys((after,) if isinstance(after, Node) else after))
         except TypeError:
             raise ArgumentTypeError(f"after is a Node or several, not {type(after).__name__}") from None
         with self._lock:

@@ -115,8 +115,7 @@ INSTEAD: dict[type, dict[str, str]] = {
 }
 
 WAYS_OUT: dict[type, str] = {
-    Buffer: "pickle the array that get() returns, and copy that with Device.array",
-    StridedView: "pickle the array that get() returns, and copy that with Device.array",
+    **dict.fromkeys((Buffer, StridedView), "pickle the array that get() returns, and copy that with Device.array"),
     Result: "pickle the value that get() returns",
     Device: "pickle its name, and make Device(name) in the other process",
     Queue: "make one with Device.queue in the other process",
@@ -124,8 +123,7 @@ WAYS_OUT: dict[type, str] = {
     Program: "send the source, and build it with Device.program in the other process, which finds it in the cache",
     Kernel: "send the source, and build it with Device.program in the other process, which finds it in the cache",
     BoundLaunch: "send what it was made from",
-    Graph: "capture it in the other process",
-    ExecutableGraph: "capture it in the other process",
+    **dict.fromkeys((Graph, ExecutableGraph), "capture it in the other process"),
     Step: "make one with Queue.step in the other process",
     MemoryPool: "each Device has its own",
 }

@@ -89,11 +89,12 @@ def graph_html(graph: Graph) -> str:
                 f"<path d='{_arrow(seats[other], (x, y))}' fill='none' stroke='currentColor' "
                 "marker-end='url(#forebay-arrow)'/>"
             )
-        name = escape(_label(node))
+        name = node.work.kernel.name if node.kind == "kernel" else node.kind
+        label = escape(name if len(name) <= 20 else f"{name[:19]}…")
         boxes.append(
             f"<g><title>{escape(repr(node))}</title><rect x='{x}' y='{y}' width='{WIDTH}' height='{HEIGHT}' rx='5' "
             f"fill='none' stroke='currentColor'/><text x='{x + WIDTH // 2}' y='{y + HEIGHT // 2 + 4}' "
-            f"text-anchor='middle' font-size='12' fill='currentColor'>{name}</text></g>"
+            f"text-anchor='middle' font-size='12' fill='currentColor'>{label}</text></g>"
         )
     width = GAP + max(taken.values(), default=1) * (WIDTH + GAP)
     height = GAP + max(len(taken), 1) * (HEIGHT + GAP)
@@ -116,11 +117,6 @@ def _arrow(start: tuple[int, int], end: tuple[int, int]) -> str:
     aside = f"C{x} {y + GAP} {beside} {y} {beside} {y + GAP}"
     back = f"C{beside} {to_y} {to_x} {to_y - GAP} {to_x} {to_y}"
     return f"M{x} {y}{aside}V{to_y - GAP}{back}"
-
-
-def _label(node: Any) -> str:
-    name = node.work.kernel.name if node.kind == "kernel" else node.kind
-    return name if len(name) <= 20 else f"{name[:19]}…"
 
 
 for _kind, _shown in ((Device, device_html), (Queue, queue_html), (Stats, stats_html), (Graph, graph_html)):

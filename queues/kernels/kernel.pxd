@@ -7,7 +7,6 @@ from forebay.core.driver cimport Geometry, Reshape
 from forebay.core.plan cimport Parameter
 from forebay.core.ownership cimport Ref, relaxed_bint, relaxed_uint64
 from forebay.core.state cimport DeviceState
-from forebay.lifetimes.deferred cimport Closing
 
 
 cdef enum:
@@ -20,6 +19,10 @@ cdef class LastGeometry:
     cdef object block
     cdef uint64_t kernel_id
     cdef Geometry geometry
+
+
+cdef class Closing:
+    pass
 
 
 cdef class Kernel(Closing):

@@ -26,7 +26,7 @@ from forebay.queues.memory.shapes import element_code, read_int
 if TYPE_CHECKING:
     from typing import Any, SupportsIndex
 
-    from typing_extensions import Never
+    from typing_extensions import Never, Self
 
     from forebay.core.driver import DriverKernel, Parameter as ParameterInfo
     from forebay.queues.device import Device
@@ -47,6 +47,17 @@ def names() -> dict[int, str]:
 
 
 cdef object no_grid = object()
+
+
+cdef class Closing:
+    """A base for objects with `close`, which the end of a ``with`` block calls."""
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
 
 
 cdef class LastGeometry:
@@ -256,17 +267,15 @@ cdef class Kernel(Closing):
         size = read_size(size)
         cdef Py_ssize_t index = self._index_of(name)
         if self.layout[index].kind != POINTER or self.parameters[index].read_only:
-            raise InvalidArgumentError(
-                f"kernel {self.name!r}: scratch is a pointer to global memory, not {self._declared(index)}")
+            raise self._invalid(f"scratch is a pointer to global memory, not {self._declared(index)}")
         if self.left_out[index]:
-            raise InvalidArgumentError(f"kernel {self.name!r}: {name!r} is declared as scratch already")
+            raise self._invalid(f"{name!r} is declared as scratch already")
         for leaf in size.leaves():
             self._check_leaf(name, leaf)
         for _, declared in self.scratch_sizes:
             for leaf in declared.leaves():
                 if leaf.name == name:
-                    raise InvalidArgumentError(
-                        f"kernel {self.name!r}: {name!r} cannot be scratch, the size of other scratch is {declared!r}")
+                    raise self._invalid(f"{name!r} cannot be scratch, the size of other scratch is {declared!r}")
         if not all([isinstance(leaf, Argument) for leaf in size.leaves()]):
             _ = self.device._reductions  # built now: CUDA builds nothing while a gate is closed
         with cython.critical_section(self):
@@ -305,7 +314,7 @@ cdef class Kernel(Closing):
         cdef Py_ssize_t index = self._index_of(name)
         if self.layout[index].kind != POINTER or (writes and self.parameters[index].read_only):
             what = "a pointer that it may write through" if writes else "a pointer to memory"
-            raise InvalidArgumentError(f"kernel {self.name!r}: {what}, not {self._declared(index)}")
+            raise self._invalid(f"{what}, not {self._declared(index)}")
         bounds = (None, None)
         if part is not None:
             if not isinstance(part, slice) or part.step not in (None, 1):
@@ -315,8 +324,7 @@ cdef class Kernel(Closing):
             for bound in bounds:
                 for leaf in () if bound is None else bound.leaves():
                     if not isinstance(leaf, Argument):
-                        raise InvalidArgumentError(
-                            f"kernel {self.name!r}: a part is known by arguments, not by {leaf!r}")
+                        raise self._invalid(f"a part is known by arguments, not by {leaf!r}")
                     self._check_leaf(name, leaf)
         with cython.critical_section(self):
             self.parts = {**(self.parts or {}), index: (writes, *bounds)}
@@ -372,6 +380,9 @@ cdef class Kernel(Closing):
                 return index
         raise InvalidArgumentError(f"kernel {self.name!r} has no parameter {name!r}: {self.signature}")
 
+    def _invalid(self, problem: str) -> InvalidArgumentError:
+        return InvalidArgumentError(f"kernel {self.name!r}: {problem}")
+
     def _declared(self, index: int) -> str:
         parameter = self.parameters[index]
         return f"{parameter.type_name} {parameter.name}"
@@ -379,14 +390,12 @@ cdef class Kernel(Closing):
     def _check_leaf(self, name: str, leaf: Leaf) -> None:
         cdef Py_ssize_t index = self._index_of(leaf.name)
         if leaf.name == name or self.left_out[index]:
-            raise InvalidArgumentError(f"kernel {self.name!r}: {leaf!r} is about scratch, which gets no argument")
+            raise self._invalid(f"{leaf!r} is about scratch, which gets no argument")
         if isinstance(leaf, Argument):
             if self.layout[index].code not in b"bBhHiIqQ":
-                raise InvalidArgumentError(
-                    f"kernel {self.name!r}: {leaf!r} needs an integer, not {self._declared(index)}")
+                raise self._invalid(f"{leaf!r} needs an integer, not {self._declared(index)}")
         elif self.layout[index].kind != POINTER:
-            raise InvalidArgumentError(
-                f"kernel {self.name!r}: {leaf!r} needs a pointer to memory, not {self._declared(index)}")
+            raise self._invalid(f"{leaf!r} needs a pointer to memory, not {self._declared(index)}")
 
     def bind(self, queue: Queue, grid: Grid, block: Grid, *args: Any) -> BoundLaunch:
         """Check and pack everything once: ``kernel.bind(queue, grid, block, *args)()`` only makes the driver call.

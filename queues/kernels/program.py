@@ -11,7 +11,7 @@ import numpy as np
 
 from forebay.core.driver import BuiltProgram, DriverDevice, Language
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
-from forebay.lifetimes.deferred import Closing
+from forebay.queues.kernels.kernel import Closing
 
 if TYPE_CHECKING:
     from forebay.queues.device import Device
@@ -145,21 +145,16 @@ class Program(Closing):
     """
 
     def __init__(
-        self,
-        device: Any = None,
-        natives: Any = None,
-        identities: Any = None,
-        make_kernel: Any = None,
-        symbols: Mapping[str, str] | None = None,
+        self, device: Any = None, natives: Any = None, identities: Any = None, make: Any = None, symbols: Any = None
     ) -> None:
-        if not callable(make_kernel):
+        if not callable(make):
             raise ArgumentTypeError("a Program is made by Device.program")
         self.device: Device = device
         self._built: BuiltProgram = natives
         self.log: str = natives.log
         self._identities = identities
-        self._make_kernel = make_kernel
-        self._symbols = symbols or {}
+        self._make_kernel = make
+        self._symbols: Mapping[str, str] = symbols or {}
         self._kernels: dict[str, Kernel] = {}
         self._globals: dict[str, Buffer] = {}
         self.closed: bool = False

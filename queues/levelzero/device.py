@@ -117,8 +117,7 @@ class LevelZeroDevice(DriverDevice):
     # -- queues
 
     def create_queue(self, priority: int, timing: bool) -> tuple[int, int]:
-        queue: tuple[int, int] = self.handle.create_queue(self._ordinal, next(self._engines), PRIORITIES[priority])
-        return queue
+        return self.handle.create_queue(self._ordinal, next(self._engines), PRIORITIES[priority])
 
     # -- memory
 

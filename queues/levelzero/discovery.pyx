@@ -100,8 +100,7 @@ class UnusableError(Exception):
 
 def look() -> Found:
     """As `DriverFolder.look`, once the table of calls is loaded."""
-    cdef vector[void*] drivers
-    cdef vector[void*] there
+    cdef vector[void*] drivers, there
     cdef ZeDriver driver
     cdef size_t i, j
     trouble = "there is no GPU that it knows"

@@ -28,8 +28,7 @@ class LevelZero(DriverFolder):
             trouble = str(error)
         from forebay.queues.levelzero import discovery
 
-        found: Found = Found([], discovery.absence(trouble)) if trouble else discovery.look()
-        return found
+        return Found([], discovery.absence(trouble)) if trouble else discovery.look()
 
     def open_device(self, info: DeviceInfo) -> DriverDevice:
         from forebay.queues.levelzero.device import LevelZeroDevice

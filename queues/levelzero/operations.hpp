@@ -161,8 +161,7 @@ struct ZeQueue : Counted<ZeQueue> {
     ~ZeQueue() {
         if (list) ze.CommandListDestroy(list);
     }
-    static Status create(
-        ZeDevice *device, uint32_t ordinal, uint32_t index, uint32_t priority, Ref<ZeQueue> &made) {
+    static Status create(ZeDevice *device, uint32_t ordinal, uint32_t index, uint32_t priority, Ref<ZeQueue> &made) {
         QueueDesc desc;
         desc.ordinal = ordinal;
         desc.index = index;

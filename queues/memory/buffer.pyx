@@ -212,7 +212,6 @@ cdef class Buffer:
         queue : pyopencl.CommandQueue or Queue
             The queue of the array, of the same `pyopencl.Context`; or the Queue that adopted it.
 
-
         Raises
         ------
         ArgumentTypeError, InvalidArgumentError
@@ -432,8 +431,7 @@ cdef class Buffer:
         return capsule_of(self, stream, copy, {"max_version": max_version, "dl_device": dl_device})
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Return DLPack's device: (1, 0), the host, for what it reads in place; (2, …) for CUDA memory; else (12, 0).
-        """
+        """Return DLPack's device: (1, 0), the host, if it reads in place; (2, …) for CUDA memory; else (12, 0)."""
         self._check_open()
         return self.device.driver.dlpack_device(self.usm_type) or ((12, 0) if view_in_place(self) is None else (1, 0))
 

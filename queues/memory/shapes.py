@@ -358,11 +358,8 @@ kernel void move_UNIT(
 
 def read_index(value: Any) -> int:
     """Convert an index of one axis. Raises ArgumentTypeError."""
-    return read_int(
-        value,
-        "a Buffer is indexed by ints, slices, ... and None",
-        ": no mask, no array of indices; index the array of .get(), or write a kernel",
-    )
+    wanted = "a Buffer is indexed by ints, slices, ... and None"
+    return read_int(value, wanted, ": no mask, no array of indices; index the array of .get(), or write a kernel")
 
 
 def part_of(memory: Buffer | StridedView, key: Any) -> Buffer | StridedView:
@@ -393,8 +390,7 @@ def part_of(memory: Buffer | StridedView, key: Any) -> Buffer | StridedView:
     if part.size:
         start += part.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
     if part.flags.c_contiguous:
-        made: Buffer = view._base._part(start, part.shape, view.dtype)
-        return made
+        return view._base._part(start, part.shape, view.dtype)
     return StridedView(view._base, start, part.shape, part.strides)
 
 
@@ -585,8 +581,7 @@ class StridedView(NotOnHost):
     @property
     def memory(self) -> Buffer:
         """The bytes that it is part of."""
-        part: Buffer = self._base._part(0, (self._base.nbytes,), np.dtype(np.uint8))
-        return part
+        return self._base._part(0, (self._base.nbytes,), np.dtype(np.uint8))
 
     @property
     def closed(self) -> bool:

@@ -39,9 +39,7 @@ from forebay.races.checker cimport (
     Announcement, announce, announce_use, is_checked, is_observed, on_host, record_point, settle
 )
 from forebay.sync.finish cimport wait_for_markers
-from forebay.sync.ordering cimport (
-    Command, check_status, commit, init_command, keep_copied, submit, submit_keeping_gil, take_marker
-)
+from forebay.sync.ordering cimport Command, commit, init_command, keep_copied, submit, submit_keeping_gil, take_marker
 
 from forebay.core.driver import DriverMemory
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, NotSupportedError
@@ -279,8 +277,7 @@ def copy_to_staging(AnyQueue queue not None, staged: Any, Buffer src not None) -
 
 
 cdef int upload(object queue, QueueState* state, Buffer dst, object src) except -1:
-    cdef OwnedMemory to
-    cdef OwnedMemory pinned
+    cdef OwnedMemory to, pinned
     cdef Py_buffer view
     cdef Memory host
     check_buffer(queue, state, dst, "dst")
@@ -309,8 +306,7 @@ cdef int upload(object queue, QueueState* state, Buffer dst, object src) except 
 
 
 cdef int download(object queue, QueueState* state, object dst, Buffer src, Announcement announced) except -1:
-    cdef OwnedMemory source
-    cdef OwnedMemory pinned
+    cdef OwnedMemory source, pinned
     cdef Py_buffer view
     cdef Memory host
     check_buffer(queue, state, src, "src")
@@ -397,7 +393,9 @@ cdef int submit_copy(
         return 0
     init_copy(&copy, to, written, source, read, nbytes)
     status = submit_keeping_gil(state, &copy)
-    return check_status(queue, status, "copy")
+    if status != 0:
+        queue._raise(status, "copy")
+    return 0
 
 
 cdef int submit_kept(
@@ -422,7 +420,8 @@ cdef int submit_kept(
         status = submit(state, &copy)
     if copy.began:
         retire_after(state.device, kept, state.epochs, copy.epoch, True)
-    check_status(queue, status, "copy")
+    if status != 0:
+        queue._raise(status, "copy")
     if done != NULL:
         done[0] = move(copy.marker)
     return 0
@@ -586,7 +585,8 @@ cdef int fill_bytes(object queue, QueueState* state, Buffer buffer, const unsign
         with nogil:
             status = submit(state, &fill)
     del held
-    check_status(queue, status, "fill")
+    if status != 0:
+        queue._raise(status, "fill")
     return settle(announced)
 
 
@@ -619,7 +619,8 @@ def prefetch(AnyQueue queue not None, Buffer buffer not None, bint to_host) -> N
     with nogil:
         status = submit(state, &moved)
     del held
-    check_status(queue, status, "prefetch")
+    if status != 0:
+        queue._raise(status, "prefetch")
 
 
 def fill_pattern(Buffer buf not None, value: Any) -> bytes:

@@ -73,9 +73,8 @@ class OpenCLDevice(DriverDevice):
         # On Intel's runtime (2026.2.0) a waiting thread executes commands of any queue, and returns when it finds none.
         # On PoCL (3.1) it waits up to 2.6 s for locks that a submitting thread nearly always holds.
         self.waits_starve = is_cpu
-        self.priorities: tuple[int, ...] = (
-            tuple(PRIORITIES) if "cl_khr_priority_hints" in self.native.extensions.split() else (0,)
-        )
+        has_priorities = "cl_khr_priority_hints" in native.extensions.split()
+        self.priorities: tuple[int, ...] = tuple(PRIORITIES) if has_priorities else (0,)
         if not self.has_memory_objects:
             self._fill_by_kernel()
 

@@ -170,16 +170,8 @@ def _missing(runtime: Path) -> DeviceInfo:
         version = importlib.metadata.version("intel-opencl-rt")
     except importlib.metadata.PackageNotFoundError:
         version = ""
-    return DeviceInfo(
-        backend="opencl",
-        kind="cpu",
-        description="CPU",
-        platform=INTEL_CPU,
-        driver_version=version,
-        usable=False,
-        reason=reason,
-        advice=advice,
-    )
+    info = DeviceInfo(backend="opencl", kind="cpu", description="CPU", platform=INTEL_CPU, driver_version=version)
+    return dataclasses.replace(info, usable=False, reason=reason, advice=advice)
 
 
 # -- whether a driver's compiled code runs on a device

@@ -206,20 +206,12 @@ class Builder(Compiler):
         return IntelCpuProgram(kernels, self._source, self._options, entry.vectors, refused)
 
     def _kernels_of(self, program: cl.Program, declared: Declared) -> BuiltProgram:
-        natives = BuiltProgram(
-            {
-                name: OpenCLKernel(
-                    self._native,
-                    program,
-                    name,
-                    self._size_of,
-                    declared.get(name),
-                    operations.RESHAPE if name in self._flat else 0,
-                )
-                for name in declared or names_in(program)
-            },
-            partial(find_variable, self._info, program),
-        )
+        def kernel(name: str) -> OpenCLKernel:
+            reshape = operations.RESHAPE if name in self._flat else 0
+            return OpenCLKernel(self._native, program, name, self._size_of, declared.get(name), reshape)
+
+        variable = partial(find_variable, self._info, program)
+        natives = BuiltProgram({name: kernel(name) for name in declared or names_in(program)}, variable)
         if isinstance(self._source, bytes):
             natives.accesses = partial(accesses_of, self._source)
         return natives
@@ -256,8 +248,7 @@ class Builder(Compiler):
             raise errors.NotSupportedError(
                 f"the driver of {self._info.name} does not report the size of the parameter type {type_name!r}: {error}"
             ) from None
-        nbytes: int = kernel.get_work_group_info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, self._native)[0]
-        return nbytes
+        return int(kernel.get_work_group_info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, self._native)[0])
 
 
 # -- the build process for an OpenCL device: see `build_apart`

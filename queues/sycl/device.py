@@ -121,8 +121,7 @@ class SyclDevice(DriverDevice):
         return hasattr(thing, operations.INTERFACE)
 
     def adopt_memory(self, thing: object) -> Adopted | None:
-        adopted: Adopted | None = operations.adopt_memory(thing, self.handle, self.info.name)
-        return adopted
+        return operations.adopt_memory(thing, self.handle, self.info.name)
 
     def adopt_event(self, thing: object) -> int | None:
         """Takes a `dpctl.SyclEvent`. SYCL waits for events of other contexts, too."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from forebay.core import errors
@@ -44,18 +45,10 @@ class Sycl(DriverFolder):
             natives = dpctl.get_devices()
         devices = [describe(native) for native in natives]
         if runtime is not None and not any(device.platform == INTEL_CPU for device in devices):
-            devices.append(
-                DeviceInfo(
-                    backend="sycl",
-                    kind="cpu",
-                    description="CPU",
-                    platform=INTEL_CPU,
-                    usable=False,
-                    reason="SYCL was used in this process before forebay could show this driver to its OpenCL loader",
-                    advice="call forebay.devices() before anything else uses SYCL, or put OCL_ICD_FILENAMES="
-                    f"{runtime} into the environment",
-                )
-            )
+            info = DeviceInfo(backend="sycl", kind="cpu", description="CPU", platform=INTEL_CPU, usable=False)
+            reason = "SYCL was used in this process before forebay could show this driver to its OpenCL loader"
+            advice = "call forebay.devices() before anything else uses SYCL, or put OCL_ICD_FILENAMES="
+            devices.append(replace(info, reason=reason, advice=f"{advice}{runtime} into the environment"))
         if not devices:
             return Found([], f"dpctl {dpctl.__version__} finds no device: {INSTALL}")
         return Found(numbered(sorted(devices, key=_preference)), "")

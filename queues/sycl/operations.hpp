@@ -222,8 +222,7 @@ inline Answer status_of(void *event) {
 
 // -- submissions: the caller owns the event; the waits are SYCL's events
 
-inline Status submit_kernel(
-    void *queue, SyclKernel *kernel, const Geometry &geometry, Waits waits, void **event) {
+inline Status submit_kernel(void *queue, SyclKernel *kernel, const Geometry &geometry, Waits waits, void **event) {
     // In SYCL the last dimension varies fastest, in OpenCL and HIP the first.
     size_t global_size[3], local_size[3];
     for (int i = 0, last = geometry.dimensions - 1; i <= last; i++) {

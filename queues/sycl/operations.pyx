@@ -143,13 +143,12 @@ cdef class Bundle:
     cdef ContextHandle context
 
     def __init__(self, ContextHandle context not None, source: str | bytes, options: str) -> None:
-        cdef const char* text
         cdef size_t nbytes = len(source)
         cdef bint is_module = isinstance(source, bytes)
         cdef bytes code = source if is_module else source.encode()
         cdef bytes words = options.encode()
+        cdef const char* text = code
         cdef const char* flags = words
-        text = code
         self.context = context
         with nogil:
             if is_module:
@@ -266,20 +265,17 @@ def adopt_memory(thing: object, ContextHandle context, name: str) -> Adopted | N
         address = int(address or 0) + int(interface.get("offset", 0)) * dtype.itemsize
     except (KeyError, TypeError, ValueError) as error:
         raise ArgumentTypeError(
-            f"as_buffer: the {INTERFACE} of this {type(thing).__name__} is not one ({error})"
-        ) from None
+            f"as_buffer: the {INTERFACE} of this {type(thing).__name__} is not one ({error})") from None
     # dpctl's own memory objects claim to be read-only, but can be written (0.21, 0.22).
     if read_only and not isinstance(thing, (memory.MemoryUSMDevice, memory.MemoryUSMHost, memory.MemoryUSMShared)):
         raise InvalidArgumentError(f"as_buffer: this {type(thing).__name__} is read-only")
     if strides is not None and not are_contiguous(shape, tuple(strides), 1):
         raise InvalidArgumentError(
-            f"as_buffer: this {type(thing).__name__} is not C-contiguous (shape {shape}, strides {tuple(strides)})"
-        )
+            f"as_buffer: this {type(thing).__name__} is not C-contiguous (shape {shape}, strides {tuple(strides)})")
     nbytes = math.prod(shape) * dtype.itemsize
     place = <uintptr_t> address
     usm_type = USM_TYPES[sycl.USM_GetPointerType(<void*> place, context.native.context)] if nbytes else "device"
     if not usm_type:
         raise InvalidArgumentError(
-            f"as_buffer: the memory of this {type(thing).__name__} belongs to another SYCL context than {name}'s"
-        )
+            f"as_buffer: the memory of this {type(thing).__name__} belongs to another SYCL context than {name}'s")
     return Adopted(ForeignMemory(thing, address, nbytes, usm_type), shape, dtype)
