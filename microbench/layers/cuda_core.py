@@ -6,9 +6,9 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-try:
-    from cuda import core
-except ImportError:
+from cuda import core
+
+if not hasattr(core, "Device"):
     from cuda.core import experimental as core  # where it was before its first release
 
 from .. import kernels
