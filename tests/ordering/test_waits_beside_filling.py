@@ -18,6 +18,7 @@ from tests.observers.internals import in_flight_is_limited, room_of
 
 TURNS = int(os.environ.get("FOREBAY_TURNS", 0))
 GUARD = int(os.environ.get("GUARD", 20))  # seconds: a wait that lasts longer, once all is done, hangs
+MOST_IN_FLIGHT = 512  # of a queue under the limit, where its commands were fast before
 SOURCE = """
 kernel void work(global float *x, int n) {
     float v = x[get_global_id(0)];
@@ -278,7 +279,7 @@ def test_a_thread_whose_queue_stands_still_goes_on_slowly(device, calls, hold):
     let_go = hold_by_user_event(hold, queue)
     with beside(queue.finish):
         assert until(in_flight_is_limited, lambda: queue.launch(work, 4, 64, x, 0))
-        for count in (100, 100):  # the first of all waits for longer
+        for count in (MOST_IN_FLIGHT, 100):  # the first that finds the limit reached waits for longer
             first = len(calls)
             for _ in range(count):
                 queue.launch(work, 4, 64, x, 0)
@@ -297,7 +298,7 @@ def test_queues_take_few_commands_while_a_wait_lasts(device, hold):
         held = other.queue()
         gate = hold(held)
         with beside(held.finish):
-            submitting = until(lambda: 1 < room_of(queue) <= 512, lambda: queue.launch(work, 4, 64, x, 200))
+            submitting = until(lambda: 1 < room_of(queue) <= MOST_IN_FLIGHT, lambda: queue.launch(work, 4, 64, x, 200))
             draining = until(lambda: room_of(queue) == 1, lambda: queue.launch(work, 4, 64, x, 200))
             gate.open()
     assert submitting
