@@ -68,7 +68,9 @@ cdef void note_use(Usage* usage, Epochs* queue, uint64_t epoch, bint writes) noe
 
 
 cdef void pin(Usage* usage, Epochs* queue, const relaxed_uint64* last, bint writes) noexcept nogil:
-    """Note that a plan has the allocation as an argument. `last` never falls, and rises with each launch."""
+    """Note that a plan has the allocation as an argument. `last` rises with each launch, and falls only when one was
+    refused, without a GIL.
+    """
     cdef Guard guard
     guard.take(usage.lock)
     if writes:

@@ -212,7 +212,7 @@ cdef inline Status submit_launch(
     if status == 0:
         state.counts.launches += 1
     elif FREE_THREADED:
-        plan.epoch = before  # which was that of this launch
+        plan.epoch = before  # it had that of this launch already
     return status
 
 

@@ -2,8 +2,10 @@
 
 import pytest
 
+from forebay.queues.selection import select
 from tests.conftest import DEVICES
 from tests.helpers.observer import Calls
+from tests.helpers.processes import output_of
 
 from .happens_before import OrderError
 from .mixed import Bench
@@ -44,3 +46,10 @@ def test_waits_that_are_lost_are_found_though_the_bytes_may_be_right(bench, monk
             found.append(str(error))
     assert len(found) > 10
     assert all("is not ordered after" in each for each in found)
+
+
+@pytest.mark.threads
+@pytest.mark.needs("no validation layer")
+@pytest.mark.skipif(select().backend in ("cuda", "nothing"), reason="another process has no mock driver")
+def test_threads_run_programs_at_once_on_devices_of_one_context():
+    output_of("-m", "tools.campaign", "--programs", 50, "--threads", 4, FOREBAY_DEVICE=DEVICES[0])

@@ -139,7 +139,7 @@ def test_ctrl_c(queue, kernels, x):
 
 def interrupt(begun, delay):
     while not begun:
-        time.sleep(0)
+        time.sleep(0)  # what could be waited for has a lock: see above
     time.sleep(delay)
     _thread.interrupt_main(signal.SIGINT)
 
