@@ -756,9 +756,7 @@ cdef class Device(Closing):
         self._check_open()
         source, options = read_source(source, options)
         began = time.perf_counter()
-        from forebay.queues.kernels.build import shown_while_building  # late: only builds need it
-
-        with finished_before_exit("program()"), shown_while_building(f"a program for {self.name}"):
+        with finished_before_exit("program()"):
             compiled = compiled_source(self, source, options)
             natives = self.driver.build(compiled.language, compiled.source, compiled.options)
         program = self._program_of(natives, compiled.source, compiled.options, compiled.symbols)

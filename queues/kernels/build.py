@@ -1,4 +1,4 @@
-"""Building programs: readable logs with source lines, progress on a terminal, and builds in a process of their own."""
+"""Building programs: readable logs with source lines, and builds in a process of their own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -63,62 +62,6 @@ def readable(log: str, source: str | bytes) -> str:
             excerpt = [f"{row:5} | {rows[row - 1]}", f"      | {margin}^"]
         shown += excerpt
     return "\n".join(shown)
-
-
-# -- progress on a terminal, for long builds. Compilers report none, so it is an endless bar and the time.
-
-
-AFTER = 1.0  # seconds until it is shown
-EVERY = 0.5  # seconds; drawing takes the GIL from threads that launch
-VARIABLE = "FOREBAY_PROGRESS"
-
-_shown = threading.Lock()  # one building thread shows its progress at a time
-
-
-@contextlib.contextmanager
-def shown_while_building(what: str) -> Iterator[None]:
-    """Show a bar on the standard error, from one second into the block on.
-
-    None is shown without a terminal, while another thread shows one, or with ``FOREBAY_PROGRESS=0``.
-    """
-    try:
-        is_wanted = os.environ.get(VARIABLE) != "0" and sys.stderr.isatty()
-    except (AttributeError, ValueError):  # there is none, or it is closed
-        is_wanted = False
-    if not is_wanted or not _shown.acquire(blocking=False):
-        yield
-        return
-    try:
-        over = threading.Event()
-        thread = threading.Thread(target=_show, args=(what, over), name="forebay progress", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
-    finally:
-        _shown.release()
-
-
-def _show(what: str, over: threading.Event) -> None:
-    if over.wait(AFTER):
-        return
-    from rich.console import Console  # late: most builds are shorter
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("forebay: building {task.description}", markup=False), BarColumn(16), TimeElapsedColumn())
-    with contextlib.suppress(OSError, ValueError):  # the terminal is gone or closed
-        console = Console(stderr=True)
-        # Drawn here, not by rich's thread, and without redirecting what the program prints.
-        with Progress(
-            *columns, console=console, transient=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False,
-            disable=not console.is_interactive,
-        ) as progress:  # fmt: skip
-            progress.add_task(what, total=None)
-            progress.refresh()
-            while not over.wait(EVERY):
-                progress.refresh()
 
 
 # -- builds SPIR-V in a process of its own, because a driver's compiler can end the process that calls it.

@@ -20,7 +20,6 @@ from forebay.hiprtc.current import current_device
 from forebay.hiprtc.front_end import Prepared, prepare, prepare_for_linking
 from forebay.hiprtc.included import MOST_OF_CODE, read_file
 from forebay.hiprtc.options import Options, split_options
-from forebay.queues.kernels.build import shown_while_building
 from forebay.queues.kernels.program import check_text
 
 __all__ = [
@@ -557,8 +556,7 @@ def hiprtcLinkComplete(hiprtc_link_state: Any) -> tuple[hiprtcResult, bytes | No
         clang, why = find_clang()
         if clang is None or Language.SPIRV not in device.driver.languages:
             raise BuildError(log=why or f"{device.name} takes no SPIR-V, and linking makes nothing else")
-        with shown_while_building(f"HIP C++ for {device.name}"):
-            made = link_bitcode(clang, hiprtc_link_state._modules, options, device.driver.unrolls_recursion)
+        made = link_bitcode(clang, hiprtc_link_state._modules, options, device.driver.unrolls_recursion)
         device.program(made.code).close()
     except Error as error:
         hiprtc_link_state.log = getattr(error, "log", "") or str(error)

@@ -15,7 +15,6 @@ from forebay.hiprtc.compiler import compile_bitcode, compile_hip
 from forebay.hiprtc.driver_compiler import compile_cpp
 from forebay.hiprtc.options import Options, split_options
 from forebay.queues.device import Device
-from forebay.queues.kernels.build import shown_while_building
 from forebay.queues.kernels.parameters import KernelInfo, VariableSignature
 from forebay.queues.kernels.program import Compiled, check_text, language_of
 
@@ -51,8 +50,7 @@ def prepare(
     source = source.removeprefix("\ufeff")  # a byte order mark, which only begins a file
     compiler = device.driver.cpp_compiler()
     if compiler is not None:
-        with shown_while_building(f"HIP C++ for {device.name}"):
-            made = compile_cpp(compiler, source, name, headers, options, expressions)
+        made = compile_cpp(compiler, source, name, headers, options, expressions)
         return Prepared(made.code, (), made.kernels, made.variables, made.lowered, made.log)
     if Language.SPIRV not in device.driver.languages:
         raise NotSupportedError(
@@ -64,10 +62,9 @@ def prepare(
     if clang is None:
         raise NotInstalledError(f"HIP C++: {why}")
     driver = device.driver
-    with shown_while_building(f"HIP C++ for {device.name}"):
-        made = compile_hip(
-            clang, source, name, headers, options, expressions, driver.expect_spirv, driver.unrolls_recursion
-        )
+    made = compile_hip(
+        clang, source, name, headers, options, expressions, driver.expect_spirv, driver.unrolls_recursion
+    )
     return Prepared(made.code, options.opencl, made.kernels, made.variables, made.lowered, made.log)
 
 
@@ -82,8 +79,7 @@ def prepare_for_linking(
     if clang is None or Language.SPIRV not in device.driver.languages:
         message = f"-fgpu-rdc: only clang links, for devices that take SPIR-V: {why or device.name}"
         raise BuildError(message, log=message)
-    with shown_while_building(f"HIP C++ for {device.name}"):
-        return compile_bitcode(clang, source, name, headers, options)
+    return compile_bitcode(clang, source, name, headers, options)
 
 
 def compile_for_device(device: Device, source: str, words: tuple[str, ...]) -> Compiled:
