@@ -1,4 +1,4 @@
-"""What notebooks show: tables, a drawing of a graph, and the names of kernels after ``program["``."""
+"""What notebooks show: tables, and the names of kernels after ``program["``."""
 
 import re
 from xml.etree import ElementTree
@@ -45,7 +45,7 @@ def test_counters(device, queue):
     assert "fills 1" in " ".join(texts(shown(queue.stats - before)).split())
 
 
-def test_a_graph_is_drawn(device, make_queue, program):
+def test_a_graph(device, make_queue, program):
     queue, other = make_queue(), make_queue()
     x, y = device.zeros(4, "i4"), device.zeros(4, "i4")
     device.finish()
@@ -56,19 +56,9 @@ def test_a_graph_is_drawn(device, make_queue, program):
         other.copy(y, x)
         queue.wait(other)
         queue.launch(program["add"], 1, 1, x, 1)
-    drawing = shown(graph)
-    svg = "{http://www.w3.org/2000/svg}"
-    boxes = {each.find(f"{svg}text").text: each.find(f"{svg}rect") for each in drawing.iter(f"{svg}g")}
-    assert sorted(boxes) == ["add", "copy", "fill"]
-    kinds = [each.find(f"{svg}text").text for each in drawing.iter(f"{svg}g")]
-    assert sorted(kinds) == ["add", "copy", "fill", "fill"]
-    arrows = [each.get("d") for each in drawing.iter(f"{svg}path") if each.get("marker-end")]
-    assert len(arrows) == sum(len(node.dependencies) for node in graph.nodes) == 4
-    for arrow in arrows:
-        heights = [int(point.split()[1]) for point in re.findall(r"\d+ \d+", arrow)]
-        assert heights[0] < heights[-1]
-    places = [(each.find(f"{svg}rect").get("x"), each.find(f"{svg}rect").get("y")) for each in drawing.iter(f"{svg}g")]
-    assert len(set(places)) == 4
+    rows = " ".join(texts(shown(graph)).split())
+    for row in ("kernel nodes 2", "fill nodes 1", "copy nodes 1", "dependencies 4"):
+        assert row in re.sub(r"(\D)(\d)", r"\1 \2", rows).replace("  ", " ")
 
 
 @pytest.mark.parametrize("name", ["fill", "add"])
