@@ -103,8 +103,6 @@ cdef cppclass Plan:
 
 
 cdef void delete_plan(Plan* plan) noexcept nogil
-# Plans of a queue whose work is done go to the next owner of its driver queue
-cdef void forget_queue(Plan* plan) noexcept nogil
 cdef inline bint has_right_type(const Parameter* parameter, const char* value) noexcept nogil:
     cdef uint64_t given
     if parameter.element == 0:
@@ -137,6 +135,12 @@ cdef inline void change_use(
     if queue != NULL and known.get() != NULL:
         unpin(known.get(), epoch, writes)
     known = Ref[Usage].share(usage)
+
+
+# Take back the epoch of a launch that was refused after it was set. `Buffer.generation` does not fall by that
+cdef void withdraw(
+    relaxed_uint64* epoch, uint64_t before, vector[Ref[Usage]]& uses, vector[Parameter]& parameters
+) noexcept nogil
 
 
 cdef inline bint is_same_pointer(const PackedPointer* known, const PackedPointer* value) noexcept nogil:

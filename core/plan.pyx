@@ -6,7 +6,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from forebay.core.driver cimport NOT_CREATED, WRONG_TYPE, Status
 from forebay.core.process cimport is_forked
 from forebay.core.ownership cimport relaxed_uint64
-from forebay.core.usage cimport Moment, Usage, is_created
+from forebay.core.usage cimport Moment, Usage, count_withdrawn, is_created
 
 
 cdef void delete_plan(Plan* plan) noexcept nogil:
@@ -27,15 +27,15 @@ cdef void delete_plan(Plan* plan) noexcept nogil:
     del plan
 
 
-cdef void forget_queue(Plan* plan) noexcept nogil:
-    """Forget the queue, and which arguments the kernel has. All its launches are done."""
+cdef void withdraw(
+    relaxed_uint64* epoch, uint64_t before, vector[Ref[Usage]]& uses, vector[Parameter]& parameters
+) noexcept nogil:
+    cdef uint64_t withdrawn = epoch[0] - before
     cdef size_t i
-    for i in range(plan.uses.size()):
-        change_use(plan.uses[i], NULL, plan.queue, &plan.epoch, plan.parameters[i].writes)
-        plan.known[i] = 0
-    plan.all_known = plan.uses.empty()
-    plan.queue = NULL
-    plan.epoch = 0
+    epoch[0] = before  # first: a generation that is too low for a moment was that of the same contents
+    for i in range(uses.size()):
+        if withdrawn and uses[i].get() != NULL and parameters[i].writes:
+            count_withdrawn(uses[i].get(), withdrawn)
 
 
 cdef Status set_argument(Plan* plan, uint32_t index, const char* value) noexcept nogil:

@@ -68,9 +68,7 @@ cdef void note_use(Usage* usage, Epochs* queue, uint64_t epoch, bint writes) noe
 
 
 cdef void pin(Usage* usage, Epochs* queue, const relaxed_uint64* last, bint writes) noexcept nogil:
-    """Note that a plan has the allocation as an argument. `last` rises with each launch, and falls only when one was
-    refused, without a GIL.
-    """
+    """Note that a plan has the allocation as an argument. `last` rises with each launch (but see `withdraw`)."""
     cdef Guard guard
     guard.take(usage.lock)
     if writes:
@@ -93,6 +91,12 @@ cdef void unpin(Usage* usage, const relaxed_uint64* last, bint writes) noexcept 
             if each.last[0] > completed_epoch(each.queue):
                 note_locked(usage, each.queue, each.last[0], each.writes)
             break
+
+
+cdef void count_withdrawn(Usage* usage, uint64_t epochs) noexcept nogil:
+    cdef Guard guard
+    guard.take(usage.lock)
+    usage.writes += epochs
 
 
 cdef uint64_t last_write(Usage* usage, const Epochs* queue) noexcept nogil:

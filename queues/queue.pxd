@@ -2,8 +2,8 @@
 
 from libc.stdint cimport uint64_t
 
+from forebay.core.ownership cimport FREE_THREADED
 from forebay.core.state cimport BY_CAPTURE, AnyQueue, DeviceState, QueueState
-from forebay.queues.launch.launch cimport FREE_THREADED
 
 cdef class Queue(AnyQueue):
     cpdef int _check_open(self) except -1

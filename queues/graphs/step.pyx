@@ -13,10 +13,10 @@ from libc.string cimport memcmp
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, LAUNCH_COMMAND, NOT_CREATED, NOT_NOW, WRONG_TYPE, Geometry, Status, Waits
-from forebay.core.ownership cimport Guard, Ref, relaxed_bint, relaxed_uint64
+from forebay.core.ownership cimport FREE_THREADED, Guard, Ref, relaxed_bint, relaxed_uint64
 from forebay.core.plan cimport (
     POINTER, PackedPointer, Parameter, Plan, change_use, delete_plan, has_right_type, has_same_local, has_value,
-    take_value, usage_of
+    take_value, usage_of, withdraw
 )
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
@@ -31,7 +31,7 @@ from forebay.queues.graphs.executable cimport (
     MOST_COPIES, Copy, Kept, Recorded, Recorder, Run, choose_copy, new_kept, submit_one, take_copies
 )
 from forebay.queues.kernels.kernel cimport Kernel
-from forebay.queues.launch.launch cimport FREE_THREADED, create_plan, is_closed_since, is_same_block
+from forebay.queues.launch.launch cimport create_plan, is_closed_since, is_same_block
 from forebay.queues.queue cimport Queue, is_captured
 from forebay.sync.ordering cimport (
     count_command, drop_pending, mark_before, may_stay_full, moment_of, owes_null_wait, waits_of_pending
@@ -226,6 +226,7 @@ cdef Collecting collect(
     """Collect a launch if it is the record's next one. Otherwise return how to submit it."""
     cdef Lane* lane
     cdef Entry* entry
+    cdef uint64_t before
     cdef Guard guard
     if queue.open_step.thread != PyThreadState_Get():
         return NOT_COLLECTED
@@ -268,7 +269,9 @@ cdef Collecting collect(
         entry.command.geometry = geometry[0]
         lane.versions[lane.at] += 1
         entry.changed_at[entry.plan.parameters.size()] = lane.versions[lane.at]
+    before = entry.epoch
     if FREE_THREADED and closings != NULL and is_closed_since(queue, &entry.epoch, closings[0]):
+        withdraw(&entry.epoch, before, entry.uses, entry.plan.parameters)
         return OUT_OF_TURN
     if lane.waiting == 0:
         lane.before = submitted_epoch(queue.epochs)

@@ -16,8 +16,8 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NOT_NOW, Driver, Geometry, Status, Waits, no_waits
-from forebay.core.ownership cimport Ref, relaxed_uint64
-from forebay.core.plan cimport Plan, set_changed_arguments
+from forebay.core.ownership cimport FREE_THREADED, Ref, relaxed_uint64
+from forebay.core.plan cimport Plan, set_changed_arguments, withdraw
 from forebay.core.state cimport QueueState
 from forebay.core.usage cimport Moment, Versions
 from forebay.core.vector_clock cimport Clock, Epochs
@@ -71,17 +71,6 @@ cdef PyObject* the_null  # fb.NULL
 
 cdef extern from "<atomic>" namespace "std" nogil:
     void atomic_thread_fence(memory_order order) noexcept
-
-
-cdef extern from *:
-    """
-    #ifdef Py_GIL_DISABLED
-    #define FOREBAY_FREE_THREADED 1
-    #else
-    #define FOREBAY_FREE_THREADED 0
-    #endif
-    """
-    bint FREE_THREADED "FOREBAY_FREE_THREADED"
 
 
 cdef PyObject* geometry_of_thread(Kernel kernel) except NULL
@@ -177,15 +166,11 @@ cdef inline bint is_ready_to_launch(QueueState* queue) noexcept nogil:
 
 cdef inline bint is_closed_since(QueueState* state, relaxed_uint64* epoch, uint64_t closings) noexcept nogil:
     """Return whether any memory was closed since the arguments of a launch were checked, which a GIL rules out. They
-    are set: a thread that closes some from now on finds the use of it, by the epoch that the launch will have.
+    are set: a thread that closes some from now on finds the use of it, by `epoch`, that of this launch from now on.
     """
-    cdef uint64_t before = epoch[0]
     epoch[0] = state.epochs.submitted.load(memory_order_relaxed) + 1
     atomic_thread_fence(memory_order_seq_cst)
-    if state.device.resident.closings.load() == closings:
-        return False
-    epoch[0] = before
-    return True
+    return state.device.resident.closings.load() != closings
 
 
 cdef inline Status submit_launch(
@@ -207,12 +192,13 @@ cdef inline Status submit_launch(
         if status != 0:
             return status
     if FREE_THREADED and closings != NULL and is_closed_since(state, &plan.epoch, closings[0]):
-        return NOT_NOW
-    status = state.driver.launch(state.handle, plan.kernel, geometry, waits)
+        status = NOT_NOW
+    else:
+        status = state.driver.launch(state.handle, plan.kernel, geometry, waits)
     if status == 0:
         state.counts.launches += 1
     elif FREE_THREADED:
-        plan.epoch = before  # it had that of this launch already
+        withdraw(&plan.epoch, before, plan.uses, plan.parameters)
     return status
 
 

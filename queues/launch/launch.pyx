@@ -31,10 +31,10 @@ from forebay.core.driver cimport (
     ELEMENT_AT, NO_PLAN, NO_ROOM, NOT_CREATED, NOT_NOW, NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, STALE,
     WRONG_TYPE, Driver, Geometry, Memory, Status, Waits, element_of, no_waits
 )
-from forebay.core.ownership cimport Guard, Ref
+from forebay.core.ownership cimport FREE_THREADED, Guard, Ref
 from forebay.core.plan cimport (
     LOCAL, POINTER, SPILLED, PackedBytes, PackedPointer, Parameter, Plan, Spill, Staging, check_types, delete_plan,
-    set_changed_arguments, usage_of
+    set_changed_arguments, usage_of, withdraw
 )
 from forebay.core.process cimport check_memory, is_forked
 from forebay.core.state cimport (
@@ -1451,14 +1451,15 @@ cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t fla
     if state.lock.try_lock():
         plan = bound.plan
         before = plan.epoch
-        if is_ready_to_launch(state) and not (FREE_THREADED and is_closed_since(state, &plan.epoch, closings)):
-            status = state.driver.launch(state.handle, plan.kernel, &bound.geometry, no_waits())
+        if is_ready_to_launch(state):
+            if not (FREE_THREADED and is_closed_since(state, &plan.epoch, closings)):
+                status = state.driver.launch(state.handle, plan.kernel, &bound.geometry, no_waits())
             if status == 0:
                 state.counts.launches += 1
                 state.counts.arg_bytes_skipped += plan.argument_bytes
                 count_launch(state, plan)
             elif FREE_THREADED:
-                plan.epoch = before
+                withdraw(&plan.epoch, before, plan.uses, plan.parameters)
         state.lock.unlock()
     if status != 0:
         launch_bound(bound, status)
