@@ -150,59 +150,44 @@ class CaptureError(Error, RuntimeError):
 
     hip_name = "hipErrorIllegalState"
 
+    def __init_subclass__(cls, hip_name: str = hip_name) -> None:
+        cls.hip_name = hip_name
 
-class CaptureUnsupportedError(CaptureError):
+
+class CaptureUnsupportedError(CaptureError, hip_name="hipErrorStreamCaptureUnsupported"):
     """The operation cannot be captured, or is not allowed during a capture."""
 
-    hip_name = "hipErrorStreamCaptureUnsupported"
 
-
-class CaptureInvalidatedError(CaptureError):
+class CaptureInvalidatedError(CaptureError, hip_name="hipErrorStreamCaptureInvalidated"):
     """An earlier error invalidated the capture. It can only be ended, and gives no graph."""
 
-    hip_name = "hipErrorStreamCaptureInvalidated"
 
-
-class CaptureMergeError(CaptureError):
+class CaptureMergeError(CaptureError, hip_name="hipErrorStreamCaptureMerge"):
     """A wait would merge two captures."""
 
-    hip_name = "hipErrorStreamCaptureMerge"
 
-
-class CaptureUnmatchedError(CaptureError):
+class CaptureUnmatchedError(CaptureError, hip_name="hipErrorStreamCaptureUnmatched"):
     """A capture must be ended on the queue on which it began."""
 
-    hip_name = "hipErrorStreamCaptureUnmatched"
 
-
-class CaptureUnjoinedError(CaptureError):
+class CaptureUnjoinedError(CaptureError, hip_name="hipErrorStreamCaptureUnjoined"):
     """A queue joined the capture and has work for which the capture's first queue never waited."""
 
-    hip_name = "hipErrorStreamCaptureUnjoined"
 
-
-class CaptureIsolationError(CaptureError):
+class CaptureIsolationError(CaptureError, hip_name="hipErrorStreamCaptureIsolation"):
     """A captured queue cannot wait for work that is not captured."""
 
-    hip_name = "hipErrorStreamCaptureIsolation"
 
-
-class CaptureImplicitError(CaptureError):
+class CaptureImplicitError(CaptureError, hip_name="hipErrorStreamCaptureImplicit"):
     """The null queue would have to be ordered against a blocking queue that is captured."""
 
-    hip_name = "hipErrorStreamCaptureImplicit"
 
-
-class CaptureWrongThreadError(CaptureError):
+class CaptureWrongThreadError(CaptureError, hip_name="hipErrorStreamCaptureWrongThread"):
     """The thread that began a capture must end it, unless its mode is "relaxed"."""
 
-    hip_name = "hipErrorStreamCaptureWrongThread"
 
-
-class CapturedEventError(CaptureError):
+class CapturedEventError(CaptureError, hip_name="hipErrorCapturedEvent"):
     """An event that was recorded in a capture is no point in time, so nothing can wait for it."""
-
-    hip_name = "hipErrorCapturedEvent"
 
 
 class GraphUpdateError(Error, ValueError):

@@ -356,10 +356,6 @@ cdef inline uint64_t room_with(DeviceState* device, uint64_t lent) noexcept nogi
     return min(capacity_with(device, lent), device.in_flight.limit.load())
 
 
-cdef inline void renew_room(QueueState* queue) noexcept nogil:  # the registry is locked
-    queue.in_flight.room = room_with(queue.device, queue.in_flight.lent)
-
-
 cdef object stats_of(const Statistics& counts, object allocations=*)
 cdef void set_slow_path(QueueState* queue, uint32_t why, bint on) noexcept nogil
 cdef void set_captured(QueueState* queue, bint captured_now) noexcept nogil

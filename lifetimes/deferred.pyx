@@ -24,7 +24,7 @@ from libcpp.utility cimport move, pair
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, FOR_HOST, Answer, Status
-from forebay.core.plan cimport Plan, Spill, Staging, delete_plan, forget_queue
+from forebay.core.plan cimport Plan, Spill, Staging, change_use, delete_plan
 from forebay.core.ownership cimport Guard, Lock, Ref, Refs, release
 from forebay.core.process cimport is_forked, is_memory_low, is_memory_short
 from forebay.core.state cimport (
@@ -600,6 +600,17 @@ cdef Status close_queues(DeviceState* device, uint64_t owner) noexcept nogil:
             status = close_queue(queue)
             failed = failed if failed != 0 else status
     return failed
+
+
+cdef void forget_queue(Plan* plan) noexcept nogil:
+    """Forget the queue, and which arguments the kernel has. All its launches are done."""
+    cdef size_t i
+    for i in range(plan.uses.size()):
+        change_use(plan.uses[i], NULL, plan.queue, &plan.epoch, plan.parameters[i].writes)
+        plan.known[i] = 0
+    plan.all_known = plan.uses.empty()
+    plan.queue = NULL
+    plan.epoch = 0
 
 
 cdef bint end_queue(QueueState* queue):

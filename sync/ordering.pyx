@@ -18,7 +18,7 @@ from forebay.core.ownership cimport Guard, Lock, Ref, Refs, retain
 from forebay.core.process cimport interrupted, is_memory_short, on_host_thread
 from forebay.core.state cimport (
     UNLIMITED, DeviceState, Marker, OpenStep, QueueState, Quota, capacity_with, closed_gates, find_queue, is_closed,
-    new_marker, note_done, poll_marker, refusal, renew_room, room_with, states, states_lock, submit_collected
+    new_marker, note_done, poll_marker, refusal, room_with, states, states_lock, submit_collected
 )
 from forebay.core.usage cimport Moment, is_created
 from forebay.core.vector_clock cimport (
@@ -344,7 +344,7 @@ cdef uint64_t room_of_host_function(const QueueState* queue) noexcept nogil:
 
 cdef void renew_rooms(DeviceState* device) noexcept nogil:  # the registry is locked
     for each in device.registry.queues:
-        renew_room(each.queue)
+        each.queue.in_flight.room = room_with(device, each.queue.in_flight.lent)
 
 
 cdef void count_calls(DeviceState* device, uint32_t calls) noexcept nogil:
