@@ -183,11 +183,6 @@ cdef class Event:
         reach(seen.get())
         return True
 
-    @property
-    def done(self) -> bool:
-        """The same as `query()`."""
-        return self.query()
-
     def wait(self) -> None:
         """Block until the point has been reached. Takes one host synchronize, or none if it is known to be reached.
 
@@ -549,11 +544,6 @@ cdef class IpcEvent:
             return False
         reach(seen.get())
         return True
-
-    @property
-    def done(self) -> bool:
-        """The same as `query()`."""
-        return self.query()
 
     def wait(self) -> None:
         """Block until the point of the last record, by any process, has been reached.

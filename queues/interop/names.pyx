@@ -92,7 +92,7 @@ INSTEAD: dict[type, dict[str, str]] = {
     },
     Event: {
         "wait()": "synchronize synchronise sync",
-        "done, or query()": "is_done ready command_execution_status",
+        "query()": "done is_done ready command_execution_status",
         "queue.record(event)": "record",
         "end.elapsed(start), or end - start": "elapsed_time time_till get_elapsed_time",
         "record with timing=True, and then end.elapsed(start)": "profile get_profiling_info profiling_info",

@@ -37,9 +37,8 @@ class Result(NotOnHost):
         self._staged = staged
         self.dtype: np.dtype[Any] = dtype
 
-    @property
-    def done(self) -> bool:
-        """Whether the value is on the host. Never blocks."""
+    def query(self) -> bool:
+        """Return whether the value is on the host. Never blocks."""
         return self._event.query()
 
     def get(self) -> Any:
@@ -63,7 +62,7 @@ class Result(NotOnHost):
         return self.get()
 
     def __repr__(self) -> str:
-        return f"<forebay.Result of {self.dtype}, {'done' if self.done else 'on its way'}>"
+        return f"<forebay.Result of {self.dtype}, {'done' if self.query() else 'on its way'}>"
 
 
 class ConfiguredLaunch(Protocol):

@@ -61,8 +61,7 @@ class HipEvent:
     def wait(self):
         self.device.wait_for(lambda: hip.hipEventSynchronize(self.handle))
 
-    @property
-    def done(self):
+    def query(self):
         return is_done(hip.hipEventQuery(self.handle))
 
 

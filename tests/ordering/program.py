@@ -417,7 +417,7 @@ class Program:
         return done
 
     def query_point(self, point):
-        done = point.event.done
+        done = point.event.query()
         self.recorded.read(self.submitted(), 0)
         if done:
             self.now_done(point.stands_for[0])

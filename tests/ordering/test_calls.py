@@ -207,7 +207,7 @@ def test_waiting_for_an_event_is_one_synchronize(device, kernels, buffer, calls)
     first, stats = len(calls), device.stats
     event.wait()
     event.wait()
-    assert event.done
+    assert event.query()
     assert calls.kinds(first) == {"wait": 1}
     assert (device.stats - stats).host_syncs == 1
     assert queue.empty

@@ -53,7 +53,7 @@ def test_a_wait_for_a_done_event(device, busy):
     with locked(queue):
         programs[0]["advance"].close()
         together(event.wait)
-        together(lambda: event.done)
+        together(event.query)
 
 
 @pytest.mark.threads

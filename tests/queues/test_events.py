@@ -20,7 +20,7 @@ def test_an_event_may_be_recorded_again_on_another_queue_after_its_own_was_close
         queue.record(event)
     with hold(other):
         other.record(event)
-        assert not event.done
+        assert not event.query()
     event.wait()
 
 
@@ -28,8 +28,8 @@ def test_events_of_a_closed_device(device):
     with fb.Device(device.name, timing=True, private=True) as other:
         queue = other.queue()
         event, never = queue.record(timing=True), other.event()
-    assert event.done
-    assert never.done
+    assert event.query()
+    assert never.query()
     event.wait()
     assert "Event" in repr(event)
 
@@ -63,7 +63,7 @@ def test_a_timed_record_is_a_command_of_its_own(timed):
     assert timed.epoch == before + 2
     assert timed.stats.markers_made == 2
     second.wait()
-    assert first.done
+    assert first.query()
 
 
 @pytest.mark.executes

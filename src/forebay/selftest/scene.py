@@ -396,7 +396,7 @@ class Scene:
 
     def done(self, event: fb.Event) -> None:
         """Expect that an event is done."""
-        self.expect_that(event.done, "an event is not done when the host has waited for it")
+        self.expect_that(event.query(), "an event is not done when the host has waited for it")
 
     def later(self, end: fb.Event, start: fb.Event) -> None:
         """Expect that time has passed between two events that are done."""

@@ -98,7 +98,7 @@ def play(opened, forgive):
             gate.open()
         step(second.host, lambda: None)
         if event is not None:
-            step(lambda event=event: event.done)
+            step(lambda event=event: event.query())
             step(event.wait)
         for finish in (null.finish, second.finish, device.finish):
             step(finish)

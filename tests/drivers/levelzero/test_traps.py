@@ -71,7 +71,7 @@ def test_a_wait_does_not_queue_up_behind_another_threads(device, kernels, buffer
         with beside(lambda: wait_for_all(events)):
             assert begun(calls, first, (held, free, null)) != joined
             second.open()  # if the thread waits for the other gate too, the observer gives that up, and reports it
-        assert all(event.done for event in events)
+        assert all(event.query() for event in events)
         assert not held.query()
         gate.open()
     assert held.empty
@@ -145,13 +145,13 @@ def test_a_marker_for_devices_is_made_again_once_when_the_host_asks(device, kern
     other.wait(queue)
     launch(other, kernels, buffer)
     event = queue.record()
-    assert not event.done
-    assert not queue.record().done
+    assert not event.query()
+    assert not queue.record().query()
     markers = calls.markers_of([queue], first)
     assert [call.detail for call in markers] in ([0, 1], [1])  # for the device, then for the host; or one for both
     gate.open()
     event.wait()
-    assert event.done
+    assert event.query()
     assert queue.empty
 
 
