@@ -12,7 +12,7 @@ import os
 import re
 import struct
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from forebay import spirv
@@ -335,7 +335,8 @@ class _Compilation:
             f"(const void*)&{text.strip().removeprefix('&')};"
             for number, text in enumerate(expressions)
         ]
-        return "\n".join([*self.options.begins_with, f'#line 1 "{self.name}"', text, *asked, ""])
+        macros = AS_NVCC if is_for_nvcc(self.sources.values()) else ()
+        return "\n".join([*macros, *self.options.begins_with, f'#line 1 "{self.name}"', text, *asked, ""])
 
     def _preprocessed(self, text: str) -> str:
         """What the preprocessor makes of the program's own files, with their macros."""
@@ -478,6 +479,22 @@ def imported_functions(module: bytes) -> list[str]:
 
 
 # -- what a program says that clang does not know for SPIR-V, said in another way
+
+
+# Macros of nvcc, for programs that ask for them and name nothing of HIP's. The architecture is the first with all atomic
+# functions of CUDA, and has no instructions of its own for matrices.
+ASKS_FOR_NVCC = re.compile(r"\b__(?:CUDACC|NVCC|CUDA_ARCH)__\b")
+NAMES_HIP = re.compile(r"(?<![A-Za-z])(?:hip|HIP)")
+AS_NVCC = (
+    "#define __CUDACC__ 1", "#define __NVCC__ 1", "#define __CUDA_ARCH__ 600",
+    *(f"#undef __{name}__" for name in ("HIPCC", "HIP", "HIP_PLATFORM_AMD", "HIP_PLATFORM_HCC", "HIP_DEVICE_COMPILE")),
+)  # fmt: skip
+
+
+def is_for_nvcc(texts: Iterable[str]) -> bool:
+    """Return whether a program, with the headers that it brings, is one of CUDA's that asks which compiler it has."""
+    whole = "\n".join(texts)
+    return ASKS_FOR_NVCC.search(whole) is not None and NAMES_HIP.search(whole) is None
 
 
 # As nvcc takes it: `__device__ __shared__` of a variable within a function.

@@ -69,7 +69,7 @@ Invalid = hipError_t.hipErrorInvalidValue
 READ = hipTextureReadMode
 
 # Clang's name of the type, and of its elements in the order of `forebay.hip.transfers.formats.TYPES`.
-DECLARED = re.compile(r"texture<(?:__forebay::vector<)?([\w ]+)(?:, (\d)>)?, \d+, \(hipTextureReadMode\)(\d)>")
+DECLARED = re.compile(r"texture<(?:HIP_vector_type<)?([\w ]+)(?:, (\d)U?>)?, \d+, \(hipTextureReadMode\)(\d)>")
 # The same as NVRTC says it.
 SHORT = re.compile(
     r"texture<(signed |u|unsigned )?(char|short|int|float)(\d?),(\d+),hipReadMode(ElementType|NormalizedFloat)>"
@@ -176,7 +176,7 @@ def _as_clang_says(type_name: str) -> str:
     """The type of a reference in one form, whatever compiler said it."""
     if found := SHORT.fullmatch(type_name):
         element = ("unsigned " if found[1] and found[1].startswith("u") else "") + found[2]
-        whole = f"__forebay::vector<{element}, {found[3]}>" if found[3] else element
+        whole = f"HIP_vector_type<{element}, {found[3]}>" if found[3] else element
         type_name = f"texture<{whole}, {found[4]}, (hipTextureReadMode){int(found[5] != 'ElementType')}>"
     return type_name.replace("<char,", "<signed char,")
 

@@ -42,7 +42,7 @@ struct __hip_bfloat16 {
     static __host__ __device__ __hip_bfloat16 round_to_bfloat16(float value) { return value; }
 };
 using hip_bfloat16 = __hip_bfloat16;
-using __hip_bfloat162 = __forebay::vector<__hip_bfloat16, 2>;
+using __hip_bfloat162 = HIP_vector_type<__hip_bfloat16, 2>;
 
 #define FOREBAY_BFLOAT(op)                                                                             \
     __host__ __device__ inline __hip_bfloat16 operator op(__hip_bfloat16 x, __hip_bfloat16 y) {        \

@@ -5,7 +5,7 @@
 
 using __half = _Float16;
 using half = _Float16;
-using __half2 = __forebay::vector<_Float16, 2>;
+using __half2 = HIP_vector_type<_Float16, 2>;
 using half2 = __half2;
 
 struct __half_raw {

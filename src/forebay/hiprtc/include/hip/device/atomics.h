@@ -100,11 +100,11 @@ FOREBAY_ATOMICS(_system, __HIP_MEMORY_SCOPE_SYSTEM, __forebay::across_devices)
 #undef FOREBAY_ATOMIC
 
 // Of vectors of floats each element is added by itself, as in CUDA.
-template <int N>
-__DEVICE__ __forebay::vector<float, N> atomicAdd(__forebay::vector<float, N>* address, __forebay::vector<float, N> value) {
+template <unsigned N>
+__DEVICE__ HIP_vector_type<float, N> atomicAdd(HIP_vector_type<float, N>* address, HIP_vector_type<float, N> value) {
     float* elements = (float*)address;
     float* values = (float*)&value;
-    for (int i = 0; i < N; i++)
+    for (unsigned i = 0; i < N; i++)
         values[i] = atomicAdd(elements + i, values[i]);
     return value;
 }

@@ -11,15 +11,15 @@
 
 // -- older spellings of C's classifications
 
-__DEVICE__ int __finitef(float x) { return __builtin_isfinite(x); }
-__DEVICE__ int __isinff(float x) { return __builtin_isinf(x); }
-__DEVICE__ int __isnanf(float x) { return __builtin_isnan(x); }
-__DEVICE__ int __signbitf(float x) { return __builtin_signbit(x); }
-__DEVICE__ int __finite(double x) { return __builtin_isfinite(x); }
-__DEVICE__ int __isinf(double x) { return __builtin_isinf(x); }
-__DEVICE__ int __isnan(double x) { return __builtin_isnan(x); }
-__DEVICE__ int __signbit(double x) { return __builtin_signbit(x); }
-__DEVICE__ int __signbitd(double x) { return __builtin_signbit(x); }
+__GIVES_WAY__ int __finitef(float x) { return __builtin_isfinite(x); }
+__GIVES_WAY__ int __isinff(float x) { return __builtin_isinf(x); }
+__GIVES_WAY__ int __isnanf(float x) { return __builtin_isnan(x); }
+__GIVES_WAY__ int __signbitf(float x) { return __builtin_signbit(x); }
+__GIVES_WAY__ int __finite(double x) { return __builtin_isfinite(x); }
+__GIVES_WAY__ int __isinf(double x) { return __builtin_isinf(x); }
+__GIVES_WAY__ int __isnan(double x) { return __builtin_isnan(x); }
+__GIVES_WAY__ int __signbit(double x) { return __builtin_signbit(x); }
+__GIVES_WAY__ int __signbitd(double x) { return __builtin_signbit(x); }
 
 // Denormals count everywhere.
 #define __fmaf_ieee_rn __fmaf_rn
@@ -36,12 +36,12 @@ __DEVICE__ int __signbitd(double x) { return __builtin_signbit(x); }
 #define __nv_globaltimer() ((unsigned long long)wall_clock64())
 
 // Which processor runs a thread no device tells: it counts as one.
-__DEVICE__ unsigned __smid() { return 0; }
+__GIVES_WAY__ unsigned __smid() { return 0; }
 
 // -- addresses
 
-__DEVICE__ unsigned long long __cvta_generic_to_global(const void* p) { return (unsigned long long)p; }
-__DEVICE__ void* __cvta_global_to_generic(unsigned long long address) { return (void*)address; }
+__GIVES_WAY__ unsigned long long __cvta_generic_to_global(const void* p) { return (unsigned long long)p; }
+__GIVES_WAY__ void* __cvta_global_to_generic(unsigned long long address) { return (void*)address; }
 
 // -- atomic operations with an order and a scope; here all are sequentially consistent, across the device
 

@@ -24,6 +24,8 @@
 
 // A function of these headers.
 #define __DEVICE__ __device__ inline __attribute__((always_inline))
+// One that HIP has not: a program that defines it itself has its own, because a function goes before a template.
+#define __GIVES_WAY__ template <class = void> __DEVICE__
 
 #define __HIP_PLATFORM_AMD__ 1
 #define __HIP_PLATFORM_HCC__ 1

@@ -24,8 +24,8 @@ namespace __forebay::textures {
 template <int N>
 using float_vector = std::conditional_t<N == 1, float1, std::conditional_t<N == 2, float2, float4>>;
 #else
-template <int N>
-using float_vector = vector<float, N>;
+template <unsigned N>
+using float_vector = HIP_vector_type<float, N>;
 #endif
 
 // What a read gives: floats when integers are read so.

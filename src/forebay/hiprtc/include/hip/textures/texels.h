@@ -53,8 +53,8 @@ struct texel_of<V, std::void_t<typename vector_of<V>::type>> {
     enum { channels = vector_of<V>::lanes };
 };
 #else
-template <class T, int N>
-struct texel_of<vector<T, N>> {
+template <class T, unsigned N>
+struct texel_of<HIP_vector_type<T, N>> {
     using element = T;
     enum { channels = N };
 };
