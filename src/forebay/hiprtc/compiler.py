@@ -481,8 +481,8 @@ def imported_functions(module: bytes) -> list[str]:
 # -- what a program says that clang does not know for SPIR-V, said in another way
 
 
-# Macros of nvcc, for programs that ask for them and name nothing of HIP's. The architecture is the first with all atomic
-# functions of CUDA, and has no instructions of its own for matrices.
+# Macros of nvcc, for programs that ask for them and name nothing of HIP's. The architecture is the first with atomicAdd
+# of doubles, and has no instructions of its own for matrices.
 ASKS_FOR_NVCC = re.compile(r"\b__(?:CUDACC|NVCC|CUDA_ARCH)__\b")
 NAMES_HIP = re.compile(r"(?<![A-Za-z])(?:hip|HIP)")
 AS_NVCC = (
