@@ -29,6 +29,9 @@ from tests.helpers.processes import command as python
 
 TOGETHER = 25  # programs with failures on the same devices
 PATIENCE = 120  # seconds that a program may take
+patience = (
+    threading.Lock()
+)  # `faulthandler` has one timer, and without a GIL two threads that set it free its parts twice
 COUNTS = ("compared", "processor", "failed", "errors", "pairs")
 
 
@@ -40,7 +43,8 @@ def report(**what):
 def begin(seed):
     """Report that a program begins, and limit its time."""
     report(begun=seed)
-    faulthandler.dump_traceback_later(PATIENCE, exit=True)
+    with patience:
+        faulthandler.dump_traceback_later(PATIENCE, exit=True)
 
 
 def run_all(bench, seeds):
@@ -50,7 +54,7 @@ def run_all(bench, seeds):
         try:
             report(seed=seed, compared=bench.run(seed))
         except Exception as error:
-            report(seed=seed, wrong=f"{type(error).__name__}: {error}")
+            report(seed=seed, wrong="".join(traceback.format_exception(error)[-5:]))
 
 
 def work(seeds, threads, watch, check, of_hip):
