@@ -237,7 +237,8 @@ class Bench:
         (kind,) = draw.choices(range(3), [7, 1 if EXECUTES else 0, 2])  # what debugs must see what was executed
         count = 2 if draw.random() < 0.15 else 1
         operations = drawn_for_threads(draw, count)
-        device, built, careful = self.devices[kind], self.built[kind], count > 1 or kind != 0
+        # Gates of other programs may hold its queues, too: streams of CUDA share the hardware's connections.
+        device, built, careful = self.devices[kind], self.built[kind], count > 1 or kind != 0 or not self.alone
         with recording(device, self.alone and seed % 2 == 1, seed % 4 == 1), watching(device, self.watched) as watch:
             players, _ = run(
                 lambda: MixedPlayer(MixedProgram(device, built, careful, watch, seed % 5 == 4), count == 1), operations
