@@ -12,6 +12,7 @@ made from the annotations. ``build_ext --inplace --tests`` also compiles ``tests
 import ast
 import copy
 import gc
+import json
 import multiprocessing
 import os
 import re
@@ -217,6 +218,52 @@ def write_stubs():
             if not node.names:
                 tree.body.remove(node)
         stub.write_text(ast.unparse(tree) + "\n", encoding="utf-8")
+    write_stubs_of_hip()
+
+
+def write_stubs_of_hip():
+    """Write stubs of what `forebay.hip` makes when it is imported: HIP's facts, and its public names."""
+    folder = VIEW / "forebay" / "hip"
+    facts = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
+    text = [(folder / "facts.py").read_text(encoding="utf-8").partition("\ndef _at_first(")[0]]
+    text += [f"{name}: int" for name in facts["constants"]]
+    for kinds, base in (("enumerations", "enum.IntEnum"), ("flags", "enum.IntFlag")):
+        for name, kind in facts[kinds].items():
+            text += [
+                f"class {name}({base}):",
+                *(f"    {member} = {value}" for member, value in kind["members"].items()),
+            ]
+    for name, structure in facts["structures"].items():
+        base = "Opaque" if any(isinstance(given, dict) for given in structure["members"].values()) else "Record"
+        text += [f"class {name}({base}):"]
+        text += [f"    {member}: {type_of_member(given)}" for member, given in structure["members"].items()]
+    text += [f"{alias} = {name}" for alias, name in facts["aliases"].items()]
+    (folder / "facts.pyi").write_text("\n".join(text) + "\n", encoding="utf-8")
+    text = ["from typing import Any", "from forebay.hip.compiled.launch import dim3 as dim3"]
+    for module in (each.relative_to(VIEW / "forebay") for each in sorted(folder.rglob("*.py"))):
+        stub = VIEW / "forebay" / module.with_suffix(".pyi")
+        defined = PUBLIC_OF_HIP.findall(
+            (stub if stub.exists() else VIEW / "forebay" / module).read_text(encoding="utf-8")
+        )
+        name = module_name(FACE / module)
+        text += [f"from {name} import {each} as {each}" for each in dict.fromkeys(defined)]
+    text.append("def __getattr__(name: str) -> Any: ...")
+    (folder / "__init__.pyi").write_text("\n".join(text) + "\n", encoding="utf-8")
+
+
+def type_of_member(given):
+    """The type of a structure's member that is this at first, see ``forebay/hip/facts.py``."""
+    if isinstance(given, str):  # an enumerator, in whose place a number may be, or the name of a class
+        return "Any" if "." in given or given == "object" else given
+    return {list: "list[Any]", dict: "bytes", type(None): "Any"}.get(type(given), type(given).__name__)
+
+
+# What a module defines of that is public, see ``forebay/hip/__init__.py``.
+PUBLIC_OF_HIP = re.compile(
+    r"^(?:def |class )?((?:i?hip|HIP)\w+|DeviceArray|NDBuffer|Pointer|current_device|last_exception|textureReference)"
+    r"\b(?=\(|:| =)",
+    re.MULTILINE,
+)
 
 
 # What the last parameter of a method may be, and what comes back then. Cython would take overloads of special methods

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from forebay import hip, hiprtc
-from forebay.hip.transfers.params import Record
+from forebay.hip.facts import Record
 
 from .conftest import SOURCE, ok
 from .helpers import K, kernel, memset, read

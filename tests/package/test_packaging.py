@@ -118,7 +118,7 @@ def modules(checkout, *folders):
 
 def expected_in_wheel(checkout):
     """The files of a wheel but the compiled modules."""
-    expected = {Path("forebay/py.typed")}
+    expected = {Path("forebay", name) for name in ("py.typed", "hip/facts.json", "hip/facts.pyi", "hip/__init__.pyi")}
     for pattern in ("**/*.py", "**/*.pyx", "**/*.pxd"):
         expected |= {path.relative_to(checkout / "src") for path in (checkout / FACE).glob(pattern)}
         for room in ROOMS:

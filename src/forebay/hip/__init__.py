@@ -31,51 +31,38 @@ from typing import Any
 
 import forebay.face  # noqa: F401 - it has Devices take HIP C++
 from forebay.core.errors import NotSupportedError
-from forebay.hip import (
-    addresses,
-    callbacks,
-    capture,
-    devices,
-    enums,
-    errors,
-    events,
-    functions,
-    graphs,
-    hardware,
-    memory,
-    modules,
-    pointers,
-    streams,
-    textures,
-    transfers,
-    values,
-)  # fmt: skip
-from forebay.hip.addresses import *  # noqa: F403
-from forebay.hip.callbacks import *  # noqa: F403
-from forebay.hip.capture import *  # noqa: F403
-from forebay.hip.devices import *  # noqa: F403
-from forebay.hip.enums import *  # noqa: F403
-from forebay.hip.errors import *  # noqa: F403
-from forebay.hip.events import *  # noqa: F403
-from forebay.hip.functions import *  # noqa: F403
-from forebay.hip.graphs import *  # noqa: F403
-from forebay.hip.hardware import *  # noqa: F403
-from forebay.hip.memory import *  # noqa: F403
-from forebay.hip.modules import *  # noqa: F403
-from forebay.hip.pointers import *  # noqa: F403
-from forebay.hip.streams import *  # noqa: F403
-from forebay.hip.textures import *  # noqa: F403
-from forebay.hip.transfers import *  # noqa: F403
-from forebay.hip.values import *  # noqa: F403
+from forebay.hip import callbacks, capture, devices, errors, events, facts, memory, modules, pointers, streams, values
+from forebay.hip.addresses import attributes, interprocess, managed, pools, registered
+from forebay.hip.functions import attributes as function_attributes
+from forebay.hip.functions import launches, libraries, occupancy, vectors
+from forebay.hip.functions.per_thread import per_thread
+from forebay.hip.functions.unavailable import unavailable
+from forebay.hip.graphs import event_nodes, handles, node_params, nodes
+from forebay.hip.graphs import memory as graph_memory
+from forebay.hip.graphs import symbols as graph_symbols
+from forebay.hip.hardware import attributes as device_attributes
+from forebay.hip.hardware import contexts, limits, peers, properties
+from forebay.hip.textures import driver_objects, objects, references
+from forebay.hip.transfers import array_copies, arrays, copies, formats, memsets, symbols, volumes
 
 _PARTS = (
-    addresses, callbacks, capture, devices, errors, events, functions, graphs, hardware, memory,
-    modules, pointers, streams, textures, transfers, values,
+    facts, errors, pointers, vectors, devices, device_attributes, contexts, limits, peers, properties, streams, events,
+    callbacks, values, memory, attributes, interprocess, managed, pools, registered, arrays, formats, copies, memsets,
+    symbols, volumes, array_copies, driver_objects, objects, references, modules, function_attributes, launches,
+    libraries, occupancy, handles, nodes, node_params, event_nodes, graph_memory, graph_symbols, capture,
 )  # fmt: skip
-__all__ = sorted(
-    {name for part in _PARTS for name in part.__all__}
-    | {name for name in vars(enums) if name.startswith(("hip", "HIP"))}
-)
+_OTHERS = {"DeviceArray", "NDBuffer", "Pointer", "current_device", "dim3", "last_exception", "textureReference"}
+
+
+def _is_public(name: str, value: object) -> bool:
+    is_vector = isinstance(value, type) and issubclass(value, vectors.Vector) and value is not vectors.Vector
+    return name.startswith(("hip", "ihip", "HIP")) or name in _OTHERS or is_vector
+
+
+_public = {name: value for part in _PARTS for name, value in vars(part).items() if _is_public(name, value)}
+_public |= per_thread(_public) | unavailable()
+globals().update(_public)
+__all__ = sorted(_public)
 
 
 class NotThereError(NotSupportedError, AttributeError):
@@ -86,7 +73,7 @@ def __getattr__(name: str) -> Any:
     if name.startswith("hiprtc"):  # hip-python's examples call some of hiprtc's functions by this module's name
         return getattr(importlib.import_module("forebay.hiprtc"), name)
     if name.startswith(("hip", "HIP")):
-        for kind, members in vars(enums).items():
+        for kind, members in vars(facts).items():
             if isinstance(members, type) and name in getattr(members, "__members__", ()):
                 raise NotThereError(f"forebay.hip has no {name} outside of its enumeration: hip.{kind}.{name}")
         if name == "hipLaunchKernelGGL":

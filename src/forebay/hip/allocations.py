@@ -18,27 +18,14 @@ from forebay.core.errors import NotSupportedError
 from forebay.core.process import Numbers
 from forebay.hip.compiled import handles, known
 from forebay.hip.compiled.handles import Address
-from forebay.hip.compiled.known import Known, enter, overlaps
+from forebay.hip.compiled.known import Known
 from forebay.hip.devices import _on_reset
-from forebay.hip.enums import hipError_t, hipMemoryType
 from forebay.hip.errors import HipError
+from forebay.hip.facts import hipError_t, hipMemoryType
 from forebay.hip.pointers import DeviceArray, Number, address_of
 from forebay.queues.device import Device
 from forebay.queues.graphs.executable import GraphMemory, graph_memory_of
 from forebay.queues.memory.buffer import Buffer
-
-__all__ = [
-    "Allocation",
-    "Place",
-    "all_of",
-    "base_of",
-    "buffer_of",
-    "enter",
-    "find",
-    "overlaps",
-    "peek",
-    "take",
-]
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -148,6 +135,7 @@ class Allocation(Known):
             self.memory.close()
 
 
+enter, overlaps = known.enter, known.overlaps
 find: Callable[[int], tuple[Allocation, int] | None] = known.find
 peek: Callable[[int], Allocation | None] = known.peek
 take: Callable[[int], Allocation | None] = known.take

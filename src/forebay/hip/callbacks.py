@@ -15,12 +15,10 @@ import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 from forebay.hip.compiled.handles import Address
-from forebay.hip.enums import hipError_t
 from forebay.hip.errors import HipError, RaisedInCallback, api
+from forebay.hip.facts import hipError_t
 from forebay.hip.pointers import address_of
 from forebay.hip.streams import handle_of, queue_of
-
-__all__ = ["hipHostFn_t", "hipLaunchHostFunc", "hipStreamAddCallback", "hipStreamCallback_t"]
 
 hipStreamCallback_t: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
 hipHostFn_t: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p)

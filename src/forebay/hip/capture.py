@@ -11,28 +11,19 @@ import ctypes
 from typing import Any
 
 from forebay.core.errors import ArgumentTypeError
-from forebay.hip.enums import hipError_t, hipStreamCaptureMode, hipStreamCaptureStatus
 from forebay.hip.errors import HipError, api
+from forebay.hip.facts import hipError_t, hipStreamCaptureMode, hipStreamCaptureStatus
 from forebay.hip.graphs.handles import handle_of_graph, ihipGraph
 from forebay.hip.streams import queue_of
 from forebay.queues.capture_rules import captures_that_bar_null, exchange_thread_mode, thread_mode
 from forebay.queues.queue import Queue
-
-__all__ = [
-    "hipStreamBeginCapture",
-    "hipStreamEndCapture",
-    "hipStreamGetCaptureInfo",
-    "hipStreamGetCaptureInfo_v2",
-    "hipStreamIsCapturing",
-    "hipThreadExchangeStreamCaptureMode",
-]
 
 MODES = {
     hipStreamCaptureMode.hipStreamCaptureModeGlobal: "global",
     hipStreamCaptureMode.hipStreamCaptureModeThreadLocal: "thread_local",
     hipStreamCaptureMode.hipStreamCaptureModeRelaxed: "relaxed",
 }
-HIP_MODES = {name: mode for mode, name in MODES.items()}
+MODE_CODES = {name: mode for mode, name in MODES.items()}
 KEEP = object()
 STATUS = {
     "none": hipStreamCaptureStatus.hipStreamCaptureStatusNone,
@@ -145,9 +136,9 @@ def hipThreadExchangeStreamCaptureMode(mode: object = KEEP) -> hipStreamCaptureM
     hipErrorInvalidValue for another mode, and for None.
     """
     if mode is KEEP:
-        return HIP_MODES[thread_mode()]
+        return MODE_CODES[thread_mode()]
     given = mode.value if isinstance(mode, ctypes._SimpleCData) else mode
-    before = HIP_MODES[exchange_thread_mode(_mode(given))]
+    before = MODE_CODES[exchange_thread_mode(_mode(given))]
     if isinstance(mode, ctypes._SimpleCData):
         mode.value = int(before)
     return before

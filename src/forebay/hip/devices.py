@@ -16,29 +16,11 @@ from forebay.core.driver import DeviceInfo
 from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError
 from forebay.core.process import refuse_on_host_thread
 from forebay.hip.compiled.handles import forget_own, set_null_queue
-from forebay.hip.enums import HIP_VERSION, hipError_t
 from forebay.hip.errors import HipError, api, asserting, check_assertions
+from forebay.hip.facts import HIP_VERSION, hipError_t
 from forebay.hiprtc.current import compile_for
 from forebay.queues import selection
 from forebay.queues.device import Device
-
-__all__ = [
-    "current_device",
-    "hipDeviceGet",
-    "hipDeviceGetName",
-    "hipDeviceGetStreamPriorityRange",
-    "hipDeviceReset",
-    "hipDeviceSynchronize",
-    "hipDeviceTotalMem",
-    "hipDriverGetVersion",
-    "hipGetDevice",
-    "hipGetDeviceCount",
-    "hipGetDeviceFlags",
-    "hipInit",
-    "hipRuntimeGetVersion",
-    "hipSetDevice",
-    "hipSetDeviceFlags",
-]
 
 _lock = threading.RLock()
 _infos: list[DeviceInfo] | None = None

@@ -11,18 +11,7 @@ from forebay.c_string import CString
 from forebay.core import errors
 from forebay.hip.compiled import calls
 from forebay.hip.compiled.calls import last_returned, note_returned
-from forebay.hip.enums import hipError_t
-
-__all__ = [
-    "hipDrvGetErrorName",
-    "hipDrvGetErrorString",
-    "hipExtGetLastError",
-    "hipGetErrorName",
-    "hipGetErrorString",
-    "hipGetLastError",
-    "hipPeekAtLastError",
-    "last_exception",
-]
+from forebay.hip.facts import FACTS, Record, hipError_t
 
 Result = tuple[Any, ...]
 OK = hipError_t.hipSuccess  # looked up once: an attribute of an enum costs as much as the rest of `api`
@@ -43,88 +32,7 @@ CODES: tuple[tuple[type[Exception], hipError_t], ...] = (
 )
 
 # AMD's words, which programs print and compare; what they do not name is an unknown error.
-TEXTS = {
-    hipError_t.hipSuccess: "no error",
-    hipError_t.hipErrorInvalidValue: "invalid argument",
-    hipError_t.hipErrorOutOfMemory: "out of memory",
-    hipError_t.hipErrorNotInitialized: "initialization error",
-    hipError_t.hipErrorDeinitialized: "driver shutting down",
-    hipError_t.hipErrorProfilerDisabled: "profiler disabled while using external profiling tool",
-    hipError_t.hipErrorProfilerNotInitialized: "profiler is not initialized",
-    hipError_t.hipErrorProfilerAlreadyStarted: "profiler already started",
-    hipError_t.hipErrorProfilerAlreadyStopped: "profiler already stopped",
-    hipError_t.hipErrorInvalidConfiguration: "invalid configuration argument",
-    hipError_t.hipErrorInvalidPitchValue: "invalid pitch argument",
-    hipError_t.hipErrorInvalidSymbol: "invalid device symbol",
-    hipError_t.hipErrorInvalidDevicePointer: "invalid device pointer",
-    hipError_t.hipErrorInvalidMemcpyDirection: "invalid copy direction for memcpy",
-    hipError_t.hipErrorInsufficientDriver: "driver version is insufficient for runtime version",
-    hipError_t.hipErrorMissingConfiguration: "__global__ function call is not configured",
-    hipError_t.hipErrorPriorLaunchFailure: "unspecified launch failure in prior launch",
-    hipError_t.hipErrorInvalidDeviceFunction: "invalid device function",
-    hipError_t.hipErrorNoDevice: "no ROCm-capable device is detected",
-    hipError_t.hipErrorInvalidDevice: "invalid device ordinal",
-    hipError_t.hipErrorInvalidImage: "device kernel image is invalid",
-    hipError_t.hipErrorInvalidContext: "invalid device context",
-    hipError_t.hipErrorContextAlreadyCurrent: "context is already current context",
-    hipError_t.hipErrorMapFailed: "mapping of buffer object failed",
-    hipError_t.hipErrorUnmapFailed: "unmapping of buffer object failed",
-    hipError_t.hipErrorArrayIsMapped: "array is mapped",
-    hipError_t.hipErrorAlreadyMapped: "resource already mapped",
-    hipError_t.hipErrorNoBinaryForGpu: "no kernel image is available for execution on the device",
-    hipError_t.hipErrorAlreadyAcquired: "resource already acquired",
-    hipError_t.hipErrorNotMapped: "resource not mapped",
-    hipError_t.hipErrorNotMappedAsArray: "resource not mapped as array",
-    hipError_t.hipErrorNotMappedAsPointer: "resource not mapped as pointer",
-    hipError_t.hipErrorECCNotCorrectable: "uncorrectable ECC error encountered",
-    hipError_t.hipErrorUnsupportedLimit: "limit is not supported on this architecture",
-    hipError_t.hipErrorContextAlreadyInUse: "exclusive-thread device already in use by a different thread",
-    hipError_t.hipErrorPeerAccessUnsupported: "peer access is not supported between these two devices",
-    hipError_t.hipErrorInvalidKernelFile: "invalid kernel file",
-    hipError_t.hipErrorInvalidGraphicsContext: "invalid OpenGL or DirectX context",
-    hipError_t.hipErrorInvalidSource: "device kernel image is invalid",
-    hipError_t.hipErrorFileNotFound: "file not found",
-    hipError_t.hipErrorSharedObjectSymbolNotFound: "shared object symbol not found",
-    hipError_t.hipErrorSharedObjectInitFailed: "shared object initialization failed",
-    hipError_t.hipErrorOperatingSystem: "OS call failed or operation not supported on this OS",
-    hipError_t.hipErrorInvalidHandle: "invalid resource handle",
-    hipError_t.hipErrorIllegalState: "the operation cannot be performed in the present state",
-    hipError_t.hipErrorNotFound: "named symbol not found",
-    hipError_t.hipErrorNotReady: "device not ready",
-    hipError_t.hipErrorIllegalAddress: "an illegal memory access was encountered",
-    hipError_t.hipErrorLaunchOutOfResources: "too many resources requested for launch",
-    hipError_t.hipErrorLaunchTimeOut: "the launch timed out and was terminated",
-    hipError_t.hipErrorPeerAccessAlreadyEnabled: "peer access is already enabled",
-    hipError_t.hipErrorPeerAccessNotEnabled: "peer access has not been enabled",
-    hipError_t.hipErrorSetOnActiveProcess: "cannot set while device is active in this process",
-    hipError_t.hipErrorContextIsDestroyed: "context is destroyed",
-    hipError_t.hipErrorAssert: "device-side assert triggered",
-    hipError_t.hipErrorHostMemoryAlreadyRegistered: "part or all of the requested memory range is already mapped",
-    hipError_t.hipErrorHostMemoryNotRegistered: "pointer does not correspond to a registered memory region",
-    hipError_t.hipErrorLaunchFailure: "unspecified launch failure",
-    hipError_t.hipErrorCooperativeLaunchTooLarge: "too many blocks in cooperative launch",
-    hipError_t.hipErrorNotSupported: "operation not supported",
-    hipError_t.hipErrorStreamCaptureUnsupported: "operation not permitted when stream is capturing",
-    hipError_t.hipErrorStreamCaptureInvalidated: "operation failed due to a previous error during capture",
-    hipError_t.hipErrorStreamCaptureMerge: "operation would result in a merge of separate capture sequences",
-    hipError_t.hipErrorStreamCaptureUnmatched: "capture was not ended in the same stream as it began",
-    hipError_t.hipErrorStreamCaptureUnjoined: "capturing stream has unjoined work",
-    hipError_t.hipErrorStreamCaptureIsolation: "dependency created on uncaptured work in another stream",
-    hipError_t.hipErrorStreamCaptureImplicit: (
-        "operation would make the legacy stream depend on a capturing blocking stream"
-    ),
-    hipError_t.hipErrorCapturedEvent: "operation not permitted on an event last recorded in a capturing stream",
-    hipError_t.hipErrorStreamCaptureWrongThread: (
-        "attempt to terminate a thread-local capture sequence from another thread"
-    ),
-    hipError_t.hipErrorGraphExecUpdateFailure: (
-        "the graph update was not performed because it included changes which violated "
-        "constraints specific to instantiated graph update"
-    ),
-    hipError_t.hipErrorRuntimeMemory: "runtime memory call returned error",
-    hipError_t.hipErrorRuntimeOther: "runtime call other than memory returned error",
-    hipError_t.hipErrorUnknown: "unknown error",
-}
+TEXTS = {hipError_t[name]: text for name, text in FACTS["errors"].items()}
 UNKNOWN = "unknown error"
 
 
@@ -233,6 +141,21 @@ def api(outputs: int = 0) -> Callable[[Callable[..., Any]], Callable[..., Result
         return call
 
     return decorate
+
+
+def check_params(params: Any, kind: type[Record]) -> None:
+    """Raise for anything but a structure of this kind.
+
+    Raises
+    ------
+    HipError
+        hipErrorInvalidValue for None.
+    ArgumentTypeError
+    """
+    if params is None:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"there is no {kind.__name__}: None")
+    if not isinstance(params, kind):
+        raise errors.ArgumentTypeError(f"this takes a {kind.__name__}, not {type(params).__name__}")
 
 
 asserting: dict[object, tuple[object, Callable[[], bool]]] = {}

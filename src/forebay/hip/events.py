@@ -11,7 +11,8 @@ from forebay.events.event import Event, IpcEvent
 from forebay.hip.compiled import streams as compiled
 from forebay.hip.compiled.streams import EventHandle
 from forebay.hip.devices import _on_reset, current_device, current_number
-from forebay.hip.enums import (
+from forebay.hip.errors import HipError, api, asserting, check_assertions
+from forebay.hip.facts import (
     hipError_t,
     hipEventBlockingSync,
     hipEventDisableTiming,
@@ -21,24 +22,9 @@ from forebay.hip.enums import (
     hipEventReleaseToSystem,
     hipEventWaitExternal,
 )
-from forebay.hip.errors import HipError, api, asserting, check_assertions
 from forebay.hip.pointers import Number, handle_number
 from forebay.hip.streams import queue_of
 from forebay.queues.queue import Queue
-
-__all__ = [
-    "hipEventCreate",
-    "hipEventCreateWithFlags",
-    "hipEventDestroy",
-    "hipEventElapsedTime",
-    "hipEventQuery",
-    "hipEventRecord",
-    "hipEventRecordWithFlags",
-    "hipEventSynchronize",
-    "hipEvent_t",
-    "hipStreamWaitEvent",
-    "ihipEvent_t",
-]
 
 FLAGS: int = (
     hipEventBlockingSync

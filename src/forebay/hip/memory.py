@@ -11,7 +11,8 @@ from forebay.hip import allocations
 from forebay.hip.allocations import Allocation
 from forebay.hip.compiled import known
 from forebay.hip.devices import current_device, current_number, device_of, infos
-from forebay.hip.enums import (
+from forebay.hip.errors import HipError, api
+from forebay.hip.facts import (
     hipDeviceMallocDefault,
     hipDeviceMallocFinegrained,
     hipDeviceMallocUncached,
@@ -27,7 +28,6 @@ from forebay.hip.enums import (
     hipMemAttachHost,
     hipMemoryType,
 )
-from forebay.hip.errors import HipError, api
 from forebay.hip.pointers import DeviceArray, HostArray, address_of
 from forebay.hip.streams import queue_of
 from forebay.queues.capture_rules import refuse_unsafe
@@ -36,22 +36,6 @@ from forebay.queues.graphs.executable import figures_of
 from forebay.queues.memory.allocation import host_empty
 from forebay.queues.memory.buffer import Buffer
 from forebay.queues.queue import Queue
-
-__all__ = [
-    "hipExtMallocWithFlags",
-    "hipFree",
-    "hipFreeAsync",
-    "hipFreeHost",
-    "hipHostAlloc",
-    "hipHostFree",
-    "hipHostMalloc",
-    "hipMalloc",
-    "hipMallocAsync",
-    "hipMallocHost",
-    "hipMallocManaged",
-    "hipMemAllocHost",
-    "hipMemGetInfo",
-]
 
 DEVICE_FLAGS = (
     hipDeviceMallocDefault,

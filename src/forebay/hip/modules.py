@@ -18,17 +18,17 @@ from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentE
 from forebay.core.process import Numbers
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation, Place
-from forebay.hip.compiled import launch as hip_launch
+from forebay.hip.compiled import launch as compiled
 from forebay.hip.compiled.launch import Function, dim3
 from forebay.hip.devices import _on_reset, current_device, current_number, number_of
-from forebay.hip.enums import (
+from forebay.hip.errors import HipError, Result, api, asserting, code_of, record
+from forebay.hip.facts import (
     HIP_LAUNCH_PARAM_BUFFER_POINTER,
     HIP_LAUNCH_PARAM_BUFFER_SIZE,
     HIP_LAUNCH_PARAM_END,
     hipError_t,
     hipMemoryType,
 )
-from forebay.hip.errors import HipError, Result, api, asserting, code_of, record
 from forebay.hip.memory import pointer_to
 from forebay.hip.pointers import DeviceArray, Number, address_of, handle_number, host_view
 from forebay.hip.streams import queue_of
@@ -36,23 +36,6 @@ from forebay.hiprtc.code import Code, is_code, unpack_code
 from forebay.hiprtc.included import MOST_OF_CODE, read_file
 from forebay.queues.kernels.kernel import Kernel
 from forebay.queues.kernels.program import Program, language_of
-
-__all__ = [
-    "dim3",
-    "hipFunction_t",
-    "hipModuleGetFunction",
-    "hipModuleGetFunctionCount",
-    "hipModuleGetGlobal",
-    "hipModuleLaunchKernel",
-    "hipModuleLoad",
-    "hipModuleLoadData",
-    "hipModuleLoadDataEx",
-    "hipModuleLoadFatBinary",
-    "hipModuleUnload",
-    "hipModule_t",
-    "ihipModuleSymbol_t",
-    "ihipModule_t",
-]
 
 FIRST_MODULE, FIRST_FUNCTION = 5 << 60, 6 << 60
 ASSERTION = "__forebay_assertion_failed"  # of hiprtc's headers
@@ -328,6 +311,14 @@ def hipModuleGetGlobal(hmod: Any, name: Any) -> tuple[DeviceArray, int]:
 # -- what the launch needs
 
 
+def extents_of(given: Any) -> tuple[int, ...]:
+    """Return three extents of a grid or a block."""
+    values = (given,) if isinstance(given, int) or not hasattr(given, "__iter__") else tuple(given)
+    if len(values) > 3:
+        raise ArgumentTypeError(f"a grid or a block has 1 to 3 extents, not {len(values)}")
+    return tuple(dim3(*values))
+
+
 def function_of(function: Any) -> Function:
     """Return the function of this number, or of this `forebay.Kernel`.
 
@@ -469,10 +460,10 @@ def _launch_failed(error: Exception, *args: Any, **kwargs: Any) -> Result:
     return (code,)
 
 
-hip_launch.connect(_launch_failed, ihipModuleSymbol_t, function_of, read_params, read_extra)
+compiled.connect(_launch_failed, ihipModuleSymbol_t, function_of, read_params, read_extra)
 
 
-@hip_launch.hipModuleLaunchKernel
+@compiled.hipModuleLaunchKernel
 def hipModuleLaunchKernel(
     f: Any,
     gridDimX: int,

@@ -16,8 +16,6 @@ from forebay.queues.memory.shapes import are_contiguous, read_int, read_shape
 if TYPE_CHECKING:
     from forebay.queues.memory.buffer import Buffer
 
-__all__ = ["DeviceArray", "NDBuffer", "Pointer", "hipDeviceptr_t"]
-
 ThisPointer = TypeVar("ThisPointer", bound="Pointer")
 Shape: TypeAlias = tuple[int, ...]
 

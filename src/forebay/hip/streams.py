@@ -10,31 +10,11 @@ from forebay.hip.compiled import handles
 from forebay.hip.compiled import streams as compiled
 from forebay.hip.compiled.handles import Handle, count_changes, note_own
 from forebay.hip.devices import _on_reset, current_device, current_number, number_of
-from forebay.hip.enums import hipError_t, hipStreamNonBlocking
 from forebay.hip.errors import HipError, api, asserting, check_assertions
+from forebay.hip.facts import hipError_t, hipStreamNonBlocking
 from forebay.hip.pointers import Number, handle_number
 from forebay.queues.graphs.step import Step
 from forebay.queues.queue import Queue
-
-__all__ = [
-    "hipGetStreamDeviceId",
-    "hipStreamCreate",
-    "hipStreamCreateWithFlags",
-    "hipStreamCreateWithPriority",
-    "hipStreamDestroy",
-    "hipStreamGetDevice",
-    "hipStreamGetFlags",
-    "hipStreamGetId",
-    "hipStreamGetPriority",
-    "hipStreamLegacy",
-    "hipStreamPerThread",
-    "hipStreamQuery",
-    "hipStreamStepBegin",
-    "hipStreamStepEnd",
-    "hipStreamSynchronize",
-    "hipStream_t",
-    "ihipStream_t",
-]
 
 LEGACY, PER_THREAD = 1, 2
 FIRST_HANDLE = 1 << 60  # no address of any device or host

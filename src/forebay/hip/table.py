@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from forebay.hip.functions.unavailable import SUBJECTS
 
-__all__ = ["Row", "chapter_of", "table"]
-
 DRIVERS = ("cuda", "level_zero", "opencl", "sycl")
 
 # The functions of HIP 7.2 by chapter, without "hip". The chapters of those in `functions.unavailable` are its subjects.
@@ -123,7 +121,7 @@ _CHAPTERS = {
     """,
 }
 CHAPTERS = {chapter: tuple(f"hip{name}" for name in names.split()) for chapter, names in _CHAPTERS.items()} | {
-    subject.name: tuple(name for name, _ in subject.outputs()) for subject in SUBJECTS
+    subject.name: tuple(subject.outputs) for subject in SUBJECTS
 }
 
 NO = ("no",) * 4
@@ -194,7 +192,7 @@ CONDITIONS: dict[str, tuple[str, str, str, str]] = {
                     ("GPUs with a link", *("no device can",) * 3)),
     **dict.fromkeys(("hipIpcCloseMemHandle", "hipIpcGetMemHandle", "hipIpcOpenMemHandle", "hipIpcGetEventHandle",
                      "hipIpcOpenEventHandle"), ("yes", "no", "no", "no")),
-    **dict.fromkeys((name for subject in SUBJECTS for name, _ in subject.outputs()), NO),
+    **dict.fromkeys((name for subject in SUBJECTS for name in subject.outputs), NO),
     **dict.fromkeys(("hipGraphAddEventRecordNode", "hipGraphAddEventWaitNode"), ("cuts the graph",) * 4),
     "hipGraphLaunch": (*("one driver call, up to a host function",) * 2, "a compiled loop", "a compiled loop"),
 }  # fmt: skip

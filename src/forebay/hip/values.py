@@ -17,18 +17,16 @@ import numpy as np
 
 from forebay.core.errors import Error
 from forebay.hip.allocations import Place
-from forebay.hip.enums import (
+from forebay.hip.errors import HipError, api
+from forebay.hip.facts import (
     hipError_t,
     hipStreamWaitValueAnd,
     hipStreamWaitValueEq,
     hipStreamWaitValueGte,
     hipStreamWaitValueNor,
 )
-from forebay.hip.errors import HipError, api
 from forebay.hip.streams import queue_of
 from forebay.queues.queue import note_unseen_wait, stop_checking
-
-__all__ = ["hipStreamWaitValue32", "hipStreamWaitValue64", "hipStreamWriteValue32", "hipStreamWriteValue64"]
 
 SHORTEST, LONGEST = 20e-6, 1e-3  # seconds between two looks
 

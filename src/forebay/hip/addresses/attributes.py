@@ -9,47 +9,10 @@ from typing import Any
 from forebay.core.errors import ArgumentTypeError
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation, Place
-from forebay.hip.enums import hipError_t, hipMemoryType, hipPointer_attribute
 from forebay.hip.errors import HipError, Result, api
+from forebay.hip.facts import hipError_t, hipMemoryType, hipPointer_attribute, hipPointerAttribute_t
 from forebay.hip.pointers import Pointer, address_of
 from forebay.queues.memory.buffer import Buffer
-
-__all__ = [
-    "hipMemGetAddressRange",
-    "hipMemPtrGetInfo",
-    "hipPointerAttribute_t",
-    "hipPointerGetAttribute",
-    "hipPointerGetAttributes",
-    "hipPointerSetAttribute",
-]
-
-
-class hipPointerAttribute_t:
-    """What `hipPointerGetAttributes` returns.
-
-    Attributes
-    ----------
-    type : hipMemoryType
-    device : int
-    devicePointer, hostPointer : Pointer
-    isManaged : int
-    allocationFlags : int
-    """
-
-    def __init__(self) -> None:
-        self.type = hipMemoryType.hipMemoryTypeUnregistered
-        self.device = -1
-        self.devicePointer: Pointer = Pointer(None)
-        self.hostPointer: Pointer = Pointer(None)
-        self.isManaged = self.allocationFlags = 0
-
-    @staticmethod
-    def PROPERTIES() -> list[str]:
-        """Return the names of the attributes."""
-        return ["type", "device", "devicePointer", "hostPointer", "isManaged", "allocationFlags"]
-
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self, name)
 
 
 def found_at(ptr: Any) -> tuple[Allocation, int]:

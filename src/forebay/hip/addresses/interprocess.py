@@ -9,76 +9,31 @@ from forebay.core.errors import InvalidArgumentError
 from forebay.hip import allocations
 from forebay.hip.addresses.attributes import found_at
 from forebay.hip.devices import current_device, current_number, device_of
-from forebay.hip.enums import (
+from forebay.hip.errors import HipError, api
+from forebay.hip.events import enter_shared, event_of, ihipEvent_t
+from forebay.hip.facts import (
+    Opaque,
     hipError_t,
     hipEventDisableTiming,
     hipEventInterprocess,
+    hipIpcEventHandle_st,
+    hipIpcMemHandle_st,
     hipIpcMemLazyEnablePeerAccess,
     hipMemoryType,
 )
-from forebay.hip.errors import HipError, api
-from forebay.hip.events import enter_shared, event_of, ihipEvent_t
 from forebay.hip.memory import hand_out
 from forebay.hip.pointers import DeviceArray, address_of
-
-__all__ = [
-    "hipIpcCloseMemHandle",
-    "hipIpcEventHandle_st",
-    "hipIpcEventHandle_t",
-    "hipIpcGetEventHandle",
-    "hipIpcGetMemHandle",
-    "hipIpcMemHandle_st",
-    "hipIpcMemHandle_t",
-    "hipIpcOpenEventHandle",
-    "hipIpcOpenMemHandle",
-]
 
 HANDLE_BYTES = 64
 
 _opening = threading.Lock()  # also of the counts of what is open
 
 
-class _Handle:
-    """64 bytes, to be sent to another process by any way."""
-
-    def __init__(self, reserved: bytes = bytes(HANDLE_BYTES)) -> None:
-        self.reserved = bytes(reserved)
-
-    @staticmethod
-    def PROPERTIES() -> list[str]:
-        """Return the names of the members."""
-        return ["reserved"]
-
-    def __bytes__(self) -> bytes:
-        return self.reserved
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, type(self)) and self.reserved == other.reserved
-
-    def __hash__(self) -> int:
-        return hash(self.reserved)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.reserved!r})"
-
-
-class hipIpcMemHandle_st(_Handle):
-    """What `hipIpcOpenMemHandle` takes in another process: 64 bytes, `reserved`."""
-
-
-class hipIpcEventHandle_st(_Handle):
-    """What `hipIpcOpenEventHandle` takes in another process: 64 bytes, `reserved`."""
-
-
-hipIpcMemHandle_t = hipIpcMemHandle_st
-hipIpcEventHandle_t = hipIpcEventHandle_st
-
-
-def _read(handle: Any, kind: type[_Handle]) -> bytes:
-    if isinstance(handle, _Handle):
+def _read(handle: Any, kind: type[Opaque]) -> bytes:
+    if isinstance(handle, Opaque):
         if not isinstance(handle, kind):
             raise HipError(hipError_t.hipErrorInvalidValue, f"a {kind.__name__} is needed, not {handle!r}")
-        handle = handle.reserved
+        handle = bytes(handle)
     if not isinstance(handle, (bytes, bytearray, memoryview)) or len(handle) != HANDLE_BYTES:
         raise HipError(hipError_t.hipErrorInvalidValue, f"a {kind.__name__} is {HANDLE_BYTES} bytes, not {handle!r}")
     return bytes(handle)

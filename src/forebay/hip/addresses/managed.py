@@ -10,33 +10,24 @@ from typing import Any
 from forebay.hip.addresses.attributes import found_at
 from forebay.hip.allocations import Allocation, Place
 from forebay.hip.devices import device_number, number_of
-from forebay.hip.enums import (
+from forebay.hip.errors import HipError, api, check_params
+from forebay.hip.facts import (
     hipCpuDeviceId,
     hipError_t,
     hipInvalidDeviceId,
     hipMemAttachGlobal,
     hipMemAttachHost,
     hipMemAttachSingle,
+    hipMemLocation,
     hipMemLocationType,
     hipMemoryAdvise,
     hipMemoryType,
     hipMemRangeAttribute,
     hipMemRangeCoherencyMode,
 )
-from forebay.hip.errors import HipError, api
 from forebay.hip.memory import size_of
 from forebay.hip.streams import queue_of
-from forebay.hip.transfers.params import check_params, hipMemLocation
 from forebay.queues.memory.transfers import prefetch
-
-__all__ = [
-    "hipMemAdvise",
-    "hipMemAdvise_v2",
-    "hipMemPrefetchAsync",
-    "hipMemPrefetchAsync_v2",
-    "hipMemRangeGetAttribute",
-    "hipStreamAttachMemAsync",
-]
 
 Advice = hipMemoryAdvise
 Attribute = hipMemRangeAttribute

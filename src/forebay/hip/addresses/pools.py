@@ -8,26 +8,18 @@ from typing import Any
 from forebay.core.errors import ArgumentTypeError
 from forebay.hip.allocations import Place
 from forebay.hip.devices import device_number, device_of
-from forebay.hip.enums import hipError_t, hipMemAccessFlags, hipMemoryType, hipMemPoolAttr
-from forebay.hip.errors import HipError, Result, api
+from forebay.hip.errors import HipError, Result, api, check_params
+from forebay.hip.facts import (
+    hipError_t,
+    hipMemAccessFlags,
+    hipMemLocation,
+    hipMemoryType,
+    hipMemPoolAttr,
+)
 from forebay.hip.memory import hand_out, size_of
 from forebay.hip.pointers import DeviceArray, Number, handle_number
 from forebay.hip.streams import queue_of
-from forebay.hip.transfers.params import check_params, hipMemLocation
 from forebay.queues.memory.pool import MemoryPool
-
-__all__ = [
-    "hipDeviceGetDefaultMemPool",
-    "hipDeviceGetMemPool",
-    "hipDeviceSetMemPool",
-    "hipMallocFromPoolAsync",
-    "hipMemPoolGetAccess",
-    "hipMemPoolGetAttribute",
-    "hipMemPoolSetAttribute",
-    "hipMemPoolTrimTo",
-    "hipMemPool_t",
-    "ihipMemPoolHandle_t",
-]
 
 FIRST_HANDLE = 1 << 62
 Attr = hipMemPoolAttr

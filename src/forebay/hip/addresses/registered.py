@@ -11,7 +11,8 @@ from forebay.hip import allocations
 from forebay.hip.addresses.attributes import found_at
 from forebay.hip.allocations import Allocation
 from forebay.hip.devices import current_device, current_number, device_of
-from forebay.hip.enums import (
+from forebay.hip.errors import HipError, api
+from forebay.hip.facts import (
     hipError_t,
     hipHostRegisterIoMemory,
     hipHostRegisterMapped,
@@ -19,14 +20,11 @@ from forebay.hip.enums import (
     hipHostRegisterReadOnly,
     hipMemoryType,
 )
-from forebay.hip.errors import HipError, api
 from forebay.hip.memory import size_of
 from forebay.hip.pointers import Pointer, address_of
 from forebay.queues.capture_rules import refuse_unsafe
 from forebay.queues.device import finish_all, leave_host_memory
 from forebay.queues.memory.buffer import Buffer
-
-__all__ = ["hipHostGetDevicePointer", "hipHostGetFlags", "hipHostRegister", "hipHostUnregister"]
 
 FLAGS: int = hipHostRegisterPortable | hipHostRegisterMapped | hipHostRegisterIoMemory | hipHostRegisterReadOnly
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from forebay.hip.enums import hipError_t
+    from forebay.hip.facts import hipError_t
 
 cdef extern from "Python.h":
     ctypedef void (*PyCFunction)()

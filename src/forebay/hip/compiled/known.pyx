@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from forebay.hip.enums import hipMemoryType
+    from forebay.hip.facts import hipMemoryType
     from forebay.queues.graphs.executable import GraphMemory
 
 cdef extern from "Python.h":

@@ -5,58 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from forebay.hip.compiled.launch import Function
-from forebay.hip.enums import HIP_VERSION_MAJOR, HIP_VERSION_MINOR, hipError_t, hipFuncAttribute, hipFunction_attribute
 from forebay.hip.errors import HipError, api
+from forebay.hip.facts import (
+    HIP_VERSION_MAJOR,
+    HIP_VERSION_MINOR,
+    hipError_t,
+    hipFuncAttribute,
+    hipFuncAttributes,
+    hipFunction_attribute,
+)
 from forebay.hip.hardware.limits import check_bank_config, check_cache_config
 from forebay.hip.memory import size_of
 from forebay.hip.modules import function_of
-from forebay.hip.transfers.params import Record
 from forebay.queues.kernels.kernel import Kernel
-
-__all__ = [
-    "hipFuncAttributes",
-    "hipFuncGetAttribute",
-    "hipFuncGetAttributes",
-    "hipFuncSetAttribute",
-    "hipFuncSetCacheConfig",
-    "hipFuncSetSharedMemConfig",
-]
 
 Attribute = hipFunction_attribute
 VERSION = 10 * HIP_VERSION_MAJOR + HIP_VERSION_MINOR
-
-
-class hipFuncAttributes(Record):
-    """What a function is like.
-
-    Attributes
-    ----------
-    binaryVersion, ptxVersion : int
-        The version of HIP, 10 * major + minor: images have none of their own.
-    sharedSizeBytes : int
-        Shared memory that it declares; 0 on SYCL, where no driver tells.
-    maxDynamicSharedSizeBytes : int
-        Shared memory that is left for a launch.
-    maxThreadsPerBlock : int
-    cacheModeCA, constSizeBytes, localSizeBytes, numRegs, preferredShmemCarveout : int
-        0: no driver tells.
-    """
-
-    _members = dict.fromkeys(
-        (
-            "binaryVersion",
-            "cacheModeCA",
-            "constSizeBytes",
-            "localSizeBytes",
-            "maxDynamicSharedSizeBytes",
-            "maxThreadsPerBlock",
-            "numRegs",
-            "preferredShmemCarveout",
-            "ptxVersion",
-            "sharedSizeBytes",
-        ),
-        0,
-    )
 
 
 NAMES = {

@@ -6,22 +6,14 @@ import threading
 from typing import Any
 
 from forebay.hip.devices import _on_reset, number_of
-from forebay.hip.enums import hipError_t
 from forebay.hip.errors import OK, HipError, Result, api
 from forebay.hip.events import record_event
+from forebay.hip.facts import hipError_t
 from forebay.hip.functions.attributes import kernel_of
 from forebay.hip.functions.occupancy import groups_per_unit
-from forebay.hip.graphs.params import extents_of
-from forebay.hip.modules import hipModuleLaunchKernel
+from forebay.hip.modules import extents_of, hipModuleLaunchKernel
 from forebay.hip.streams import queue_of
 from forebay.queues.queue import Queue
-
-__all__ = [
-    "hipExtLaunchKernel",
-    "hipLaunchCooperativeKernel",
-    "hipLaunchKernel",
-    "hipModuleLaunchCooperativeKernel",
-]
 
 _lock = threading.Lock()
 _queues: dict[int, Queue] = {}  # by device: its cooperative launches, one after the other

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 from forebay.c_string import CString
 from forebay.hip.devices import device_number, number_of
-from forebay.hip.enums import hipError_t
 from forebay.hip.errors import OK, HipError, Result, api
+from forebay.hip.facts import hipError_t
 from forebay.hip.functions.attributes import hipFuncGetAttribute, hipFuncSetAttribute, kernel_of
 from forebay.hip.memory import size_of
 from forebay.hip.modules import (
@@ -24,24 +24,6 @@ from forebay.hip.modules import (
     module_of,
     packed_offsets,
 )
-
-__all__ = [
-    "hipKernelGetAttribute",
-    "hipKernelGetFunction",
-    "hipKernelGetLibrary",
-    "hipKernelGetName",
-    "hipKernelGetParamInfo",
-    "hipKernelSetAttribute",
-    "hipKernel_t",
-    "hipLibraryEnumerateKernels",
-    "hipLibraryGetGlobal",
-    "hipLibraryGetKernel",
-    "hipLibraryGetKernelCount",
-    "hipLibraryLoadData",
-    "hipLibraryLoadFromFile",
-    "hipLibraryUnload",
-    "hipLibrary_t",
-]
 
 hipLibrary_t: TypeAlias = ihipModule_t
 hipKernel_t: TypeAlias = ihipModuleSymbol_t

@@ -8,24 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from forebay.hip.enums import hipError_t, hipOccupancyDefault
 from forebay.hip.errors import HipError, api
+from forebay.hip.facts import hipError_t, hipOccupancyDefault
 from forebay.hip.functions.attributes import kernel_of
 from forebay.hip.memory import size_of
 from forebay.hip.modules import function_of
 from forebay.hiprtc.clang import WARP
 from forebay.queues.kernels.kernel import Kernel
-
-__all__ = [
-    "hipModuleOccupancyMaxActiveBlocksPerMultiprocessor",
-    "hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
-    "hipModuleOccupancyMaxPotentialBlockSize",
-    "hipModuleOccupancyMaxPotentialBlockSizeWithFlags",
-    "hipOccupancyAvailableDynamicSMemPerBlock",
-    "hipOccupancyMaxActiveBlocksPerMultiprocessor",
-    "hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
-    "hipOccupancyMaxPotentialBlockSize",
-]
 
 DISABLE_CACHING_OVERRIDE = 1
 KEPT = 128  # bytes: what local memory is dealt out in

@@ -7,18 +7,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from forebay.hip import callbacks, capture, events, graphs, streams, transfers
 from forebay.hip.compiled.handles import is_null
 from forebay.hip.errors import OK, Result
-from forebay.hip.functions import launches
 from forebay.hip.streams import hipStreamPerThread, hipStreamSynchronize
 
-__all__: list[str] = []
-
-_PARTS = (callbacks, capture, events, graphs, launches, streams, transfers)
 # With a stream as one of their parameters.
 _WITH_STREAM = """
     EventRecord GraphLaunch LaunchCooperativeKernel LaunchHostFunc LaunchKernel Memcpy2DAsync Memcpy2DFromArrayAsync
@@ -31,11 +26,6 @@ _WITH_STREAM = """
 _BLOCKING = """
     Memcpy Memcpy2D Memcpy2DFromArray Memcpy2DToArray Memcpy3D MemcpyFromSymbol MemcpyToSymbol Memset Memset2D Memset3D
 """
-
-
-def _find(name: str) -> Callable[..., Result]:
-    function: Callable[..., Result] = next(getattr(part, name) for part in _PARTS if name in part.__all__)
-    return function
 
 
 def _with_stream(function: Callable[..., Result]) -> Callable[..., Result]:
@@ -64,22 +54,21 @@ def _blocking(function: Callable[..., Result], does: Callable[..., Result]) -> C
     return call
 
 
-def _add(name: str, base: str, made: Callable[..., Result], blocks: str) -> None:
-    made.__name__ = made.__qualname__ = name
+def _named(made: Callable[..., Result], name: str, blocks: str) -> Callable[..., Result]:
     given = ", ".join(f"`{each}`" for each in inspect.signature(made).parameters)
-    made.__doc__ = f"""Do what `{base}` does, with `hipStreamPerThread` for the null stream.{blocks}
+    made.__doc__ = f"""Do what `{name}` does, with `hipStreamPerThread` for the null stream.{blocks}
 
     {given} and the codes as there."""
-    globals()[name] = made
-    __all__.append(name)
+    made.__name__ = made.__qualname__ = f"{name}_spt"
+    return made
 
 
-for _name in _WITH_STREAM.split():
-    _add(f"hip{_name}_spt", f"hip{_name}", _with_stream(_find(f"hip{_name}")), "")
-for _name in _BLOCKING.split():
-    _add(
-        f"hip{_name}_spt",
-        f"hip{_name}",
-        _blocking(_find(f"hip{_name}"), _find(f"hip{_name}Async")),
-        " Blocks until it is done.",
-    )
+def per_thread(functions: Mapping[str, Callable[..., Result]]) -> dict[str, Callable[..., Result]]:
+    """Return these functions by name, made from those of HIP."""
+    with_stream = [f"hip{name}" for name in _WITH_STREAM.split()]
+    blocking = [f"hip{name}" for name in _BLOCKING.split()]
+    made = {name: _named(_with_stream(functions[name]), name, "") for name in with_stream}
+    for name in blocking:
+        does = _blocking(functions[name], functions[f"{name}Async"])
+        made[name] = _named(does, name, " Blocks until it is done.")
+    return {f"{name}_spt": function for name, function in made.items()}

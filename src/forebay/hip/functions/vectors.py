@@ -8,8 +8,6 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-__all__: list[str] = []
-
 ELEMENTS: dict[str, Any] = {
     "char": ctypes.c_int8,
     "uchar": ctypes.c_uint8,
@@ -68,4 +66,3 @@ for _element, _c_type in ELEMENTS.items():
             "_fields_": [(member, _c_type) for member in "xyzw"[:_count]],
         }
         globals()[_name] = type(_name, (Vector,), _members)
-        __all__.append(_name)

@@ -5,25 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from forebay.core.errors import InvalidArgumentError
-from forebay.hip.enums import hipError_t
 from forebay.hip.errors import HipError, api
 from forebay.hip.events import event_of, ihipEvent_t
+from forebay.hip.facts import hipError_t
 from forebay.hip.graphs.handles import executable_of, hipGraphNode, node_of
 from forebay.hip.graphs.nodes import begin_node
 from forebay.hip.graphs.parts import Mark, PartedGraph, event_work, mark_of
 from forebay.hip.graphs.works import invalid
 from forebay.queues.graphs.executable import Work
-
-__all__ = [
-    "hipGraphAddEventRecordNode",
-    "hipGraphAddEventWaitNode",
-    "hipGraphEventRecordNodeGetEvent",
-    "hipGraphEventRecordNodeSetEvent",
-    "hipGraphEventWaitNodeGetEvent",
-    "hipGraphEventWaitNodeSetEvent",
-    "hipGraphExecEventRecordNodeSetEvent",
-    "hipGraphExecEventWaitNodeSetEvent",
-]
 
 
 def _work(kind: str, event: Any, device: Any) -> Work:

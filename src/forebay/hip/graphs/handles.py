@@ -15,33 +15,13 @@ from forebay.core.errors import ArgumentTypeError, ClosedError, GraphUpdateError
 from forebay.core.process import Numbers
 from forebay.hip.compiled.calls import note_returned
 from forebay.hip.devices import _on_reset, current_device, number_of
-from forebay.hip.enums import hipError_t, hipGraphExecUpdateResult, hipGraphInstantiateFlags
 from forebay.hip.errors import HipError, Result, api, code_of, record
+from forebay.hip.facts import hipError_t, hipGraphExecUpdateResult, hipGraphInstantiateFlags
 from forebay.hip.graphs.parts import PartedGraph, has_marks, instantiate
 from forebay.hip.pointers import Number, address_of, handle_number
 from forebay.hip.streams import queue_of
 from forebay.queues.graphs.executable import ExecutableGraph
 from forebay.queues.graphs.graph import Graph, Node
-
-__all__ = [
-    "hipGraphClone",
-    "hipGraphCreate",
-    "hipGraphDebugDotPrint",
-    "hipGraphDestroy",
-    "hipGraphExec",
-    "hipGraphExecDestroy",
-    "hipGraphExecGetFlags",
-    "hipGraphExecUpdate",
-    "hipGraphExec_t",
-    "hipGraphInstantiate",
-    "hipGraphInstantiateWithFlags",
-    "hipGraphLaunch",
-    "hipGraphNode",
-    "hipGraphNode_t",
-    "hipGraphUpload",
-    "hipGraph_t",
-    "ihipGraph",
-]
 
 FIRST_GRAPH, FIRST_NODE, FIRST_EXECUTABLE = 9 << 60, 10 << 60, 11 << 60
 Flags = hipGraphInstantiateFlags

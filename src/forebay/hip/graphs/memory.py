@@ -12,32 +12,22 @@ from typing import Any
 from forebay.hip import allocations
 from forebay.hip.allocations import Place
 from forebay.hip.devices import device_number, device_of, infos, number_of
-from forebay.hip.enums import (
+from forebay.hip.errors import HipError, api, check_params
+from forebay.hip.facts import (
     hipError_t,
     hipGraphMemAttributeType,
     hipMemAllocationType,
+    hipMemAllocNodeParams,
+    hipMemLocation,
     hipMemLocationType,
     hipMemoryType,
+    hipMemPoolProps,
 )
-from forebay.hip.errors import HipError, api
 from forebay.hip.graphs.handles import hipGraphNode, node_of
 from forebay.hip.graphs.nodes import begin_node
-from forebay.hip.graphs.params import hipMemAllocNodeParams
 from forebay.hip.memory import hand_out, size_of
 from forebay.hip.pointers import DeviceArray, address_of
-from forebay.hip.transfers.params import check_params, hipMemLocation, hipMemPoolProps
 from forebay.queues.graphs.executable import figures_of
-
-__all__ = [
-    "hipDeviceGetGraphMemAttribute",
-    "hipDeviceGraphMemTrim",
-    "hipDeviceSetGraphMemAttribute",
-    "hipDrvGraphAddMemFreeNode",
-    "hipGraphAddMemAllocNode",
-    "hipGraphAddMemFreeNode",
-    "hipGraphMemAllocNodeGetParams",
-    "hipGraphMemFreeNodeGetParams",
-]
 
 Attr = hipGraphMemAttributeType
 ATTRIBUTES = {

@@ -10,32 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from forebay.core.errors import NotSupportedError
-from forebay.hip.enums import hipMemcpyKind
-from forebay.hip.errors import api
+from forebay.hip.errors import api, check_params
+from forebay.hip.facts import hipHostNodeParams, hipKernelNodeParams, hipMemcpy3DParms, hipMemcpyKind, hipMemsetParams
 from forebay.hip.graphs.handles import executable_of, graph_of, hipGraphNode, invalid_values, node_of
 from forebay.hip.graphs.nodes import copies_on_host
-from forebay.hip.graphs.params import hipHostNodeParams, hipKernelNodeParams, hipMemsetParams
 from forebay.hip.graphs.works import copy_params, copy_work, has_rows, host_work, invalid, kernel_work, memset_work
-from forebay.hip.transfers.params import check_params, hipMemcpy3DParms
 from forebay.queues.graphs.executable import Work
-
-__all__ = [
-    "hipGraphExecChildGraphNodeSetParams",
-    "hipGraphExecHostNodeSetParams",
-    "hipGraphExecKernelNodeSetParams",
-    "hipGraphExecMemcpyNodeSetParams",
-    "hipGraphExecMemcpyNodeSetParams1D",
-    "hipGraphExecMemsetNodeSetParams",
-    "hipGraphHostNodeGetParams",
-    "hipGraphHostNodeSetParams",
-    "hipGraphKernelNodeGetParams",
-    "hipGraphKernelNodeSetParams",
-    "hipGraphMemcpyNodeGetParams",
-    "hipGraphMemcpyNodeSetParams",
-    "hipGraphMemcpyNodeSetParams1D",
-    "hipGraphMemsetNodeGetParams",
-    "hipGraphMemsetNodeSetParams",
-]
 
 KINDS = {"kernel": "launches a kernel", "copy": "copies", "fill": "sets memory", "host": "calls a host function"}
 

@@ -5,21 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from forebay.hip.errors import api
+from forebay.hip.facts import hipMemcpy3DParms
 from forebay.hip.graphs.handles import hipGraphNode
 from forebay.hip.graphs.node_params import set_copy_in, set_node
 from forebay.hip.graphs.nodes import add_node
 from forebay.hip.graphs.works import copy_params, copy_work
-from forebay.hip.transfers.params import hipMemcpy3DParms
 from forebay.hip.transfers.symbols import FROM, TO, check_symbol_kind, within
-
-__all__ = [
-    "hipGraphAddMemcpyNodeFromSymbol",
-    "hipGraphAddMemcpyNodeToSymbol",
-    "hipGraphExecMemcpyNodeSetParamsFromSymbol",
-    "hipGraphExecMemcpyNodeSetParamsToSymbol",
-    "hipGraphMemcpyNodeSetParamsFromSymbol",
-    "hipGraphMemcpyNodeSetParamsToSymbol",
-]
 
 
 def _to(symbol: Any, src: Any, count: Any, offset: Any, kind: Any) -> hipMemcpy3DParms:

@@ -9,14 +9,20 @@ import numpy as np
 from forebay.hip.allocations import Place
 from forebay.hip.callbacks import host_call
 from forebay.hip.compiled.launch import kernel_arguments
-from forebay.hip.enums import hipError_t
-from forebay.hip.errors import HipError
+from forebay.hip.errors import HipError, check_params
+from forebay.hip.facts import (
+    hipError_t,
+    hipExtent,
+    hipHostNodeParams,
+    hipKernelNodeParams,
+    hipMemcpy3DParms,
+    hipMemsetParams,
+    hipPitchedPtr,
+)
 from forebay.hip.graphs.handles import invalid_values
-from forebay.hip.graphs.params import extents_of, hipHostNodeParams, hipKernelNodeParams, hipMemsetParams
 from forebay.hip.memory import size_of
-from forebay.hip.modules import function_of
+from forebay.hip.modules import extents_of, function_of
 from forebay.hip.transfers.copies import CopyOnHost, parts_of
-from forebay.hip.transfers.params import check_params, hipExtent, hipMemcpy3DParms, hipPitchedPtr
 from forebay.hip.transfers.volumes import Box
 from forebay.queues.graphs.executable import Work, make_copy, make_fill, make_host, make_kernel, make_list
 from forebay.queues.memory.shapes import whole_number

@@ -2,60 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 from forebay.hip.devices import device_number
-from forebay.hip.enums import hipDeviceAttribute_t, hipError_t
 from forebay.hip.errors import HipError, api
-from forebay.hip.hardware.properties import NUMBERS, PAIRS, TRIPLES, fill_in, hipDeviceProp_t
+from forebay.hip.facts import FACTS, hipDeviceAttribute_t, hipDeviceProp_t, hipError_t
+from forebay.hip.hardware.properties import fill_in
 
-__all__ = ["hipDeviceGetAttribute"]
-
-Attribute = hipDeviceAttribute_t
 PREFIX = "hipDeviceAttribute"
-# Those whose member of hipDeviceProp_t has another name, or that have none and are not 0.
-OTHERWISE: dict[hipDeviceAttribute_t, Callable[[hipDeviceProp_t], int]] = {
-    Attribute.hipDeviceAttributeMaxBlockDimX: lambda p: p.maxThreadsDim[0],
-    Attribute.hipDeviceAttributeMaxBlockDimY: lambda p: p.maxThreadsDim[1],
-    Attribute.hipDeviceAttributeMaxBlockDimZ: lambda p: p.maxThreadsDim[2],
-    Attribute.hipDeviceAttributeMaxGridDimX: lambda p: p.maxGridSize[0],
-    Attribute.hipDeviceAttributeMaxGridDimY: lambda p: p.maxGridSize[1],
-    Attribute.hipDeviceAttributeMaxGridDimZ: lambda p: p.maxGridSize[2],
-    Attribute.hipDeviceAttributeMaxSharedMemoryPerBlock: lambda p: p.sharedMemPerBlock,
-    Attribute.hipDeviceAttributeTotalConstantMemory: lambda p: p.totalConstMem,
-    Attribute.hipDeviceAttributePhysicalMultiProcessorCount: lambda p: p.multiProcessorCount,
-    Attribute.hipDeviceAttributeMaxPitch: lambda p: p.memPitch,
-    Attribute.hipDeviceAttributeComputeCapabilityMajor: lambda p: p.major,
-    Attribute.hipDeviceAttributeComputeCapabilityMinor: lambda p: p.minor,
-    Attribute.hipDeviceAttributeFineGrainSupport: lambda p: p.canMapHostMemory,
-    Attribute.hipDeviceAttributeCanUseStreamWaitValue: lambda p: 1,
-    Attribute.hipDeviceAttributeImageSupport: lambda p: int(p.maxTexture1D > 0),
-    Attribute.hipDeviceAttributeMaxTexture1DWidth: lambda p: p.maxTexture1D,
-    Attribute.hipDeviceAttributeMaxTexture2DWidth: lambda p: p.maxTexture2D[0],
-    Attribute.hipDeviceAttributeMaxTexture2DHeight: lambda p: p.maxTexture2D[1],
-    Attribute.hipDeviceAttributeMaxTexture3DWidth: lambda p: p.maxTexture3D[0],
-    Attribute.hipDeviceAttributeMaxTexture3DHeight: lambda p: p.maxTexture3D[1],
-    Attribute.hipDeviceAttributeMaxTexture3DDepth: lambda p: p.maxTexture3D[2],
-}
-# Numbers that HIP keeps free, and the ends of ranges.
-NO_ATTRIBUTES = {
-    Attribute.hipDeviceAttributeUnused1,
-    Attribute.hipDeviceAttributeUnused2,
-    Attribute.hipDeviceAttributeUnused3,
-    Attribute.hipDeviceAttributeUnused4,
-    Attribute.hipDeviceAttributeUnused5,
-    Attribute.hipDeviceAttributeCudaCompatibleEnd,
-    Attribute.hipDeviceAttributeAmdSpecificEnd,
-    Attribute.hipDeviceAttributeVendorSpecificBegin,
-}
-_MEMBERS = {name.lower(): name for name in (*NUMBERS, *PAIRS, *TRIPLES)}
+# A number, or the member of hipDeviceProp_t that has another name than the attribute, and where in it; None for numbers
+# that HIP keeps free, and the ends of ranges.
+OTHERWISE: dict[str, Any] = FACTS["attributes of devices"]
+_NUMBERS = frozenset(map(int, hipDeviceAttribute_t))
+_MEMBERS = {name.lower(): name for name in hipDeviceProp_t.PROPERTIES()}
 
 
-def _value(attribute: hipDeviceAttribute_t, properties: hipDeviceProp_t) -> int:
-    if attribute in OTHERWISE:
-        return OTHERWISE[attribute](properties)
-    value = getattr(properties, _MEMBERS.get(attribute.name.removeprefix(PREFIX).lower(), ""), 0)
-    return int(value[0] if isinstance(value, list) else value)
+def _value(name: str, properties: hipDeviceProp_t) -> int:
+    if name == "ImageSupport":
+        return int(properties.maxTexture1D > 0)
+    given = OTHERWISE.get(name, [_MEMBERS.get(name.lower())])
+    if not isinstance(given, list):
+        return int(given)
+    value = properties[given[0]] if given[0] else 0
+    return int(value[given[-1] if len(given) > 1 else 0] if isinstance(value, list) else value)
 
 
 @api(outputs=1)
@@ -68,12 +37,9 @@ def hipDeviceGetAttribute(attr: int, deviceId: int) -> int:
     hipErrorInvalidDevice for an unknown device, hipErrorInvalidValue for an unknown attribute.
     """
     number = device_number(deviceId)
-    try:
-        attribute = Attribute(attr)
-    except ValueError:
-        attribute = Attribute.hipDeviceAttributeUnused1
-    if attribute in NO_ATTRIBUTES:
+    name = hipDeviceAttribute_t(attr).name.removeprefix(PREFIX) if attr in _NUMBERS else "Unused1"
+    if OTHERWISE.get(name, 0) is None:
         raise HipError(hipError_t.hipErrorInvalidValue, f"a device has no attribute {attr!r}")
     properties = hipDeviceProp_t()
     fill_in(properties, number)
-    return _value(attribute, properties)
+    return _value(name, properties)

@@ -21,37 +21,11 @@ from forebay.hip.devices import (
     reset,
     set_current,
 )
-from forebay.hip.enums import hipError_t, hipFuncCache_t, hipSharedMemConfig
 from forebay.hip.errors import HipError, Result, api
+from forebay.hip.facts import hipError_t, hipFuncCache_t, hipSharedMemConfig
 from forebay.hip.hardware.limits import check_bank_config, check_cache_config
 from forebay.hip.hardware.peers import disable_peer, enable_peer
 from forebay.hip.pointers import Number, handle_number
-
-__all__ = [
-    "hipCtxCreate",
-    "hipCtxDestroy",
-    "hipCtxDisablePeerAccess",
-    "hipCtxEnablePeerAccess",
-    "hipCtxGetApiVersion",
-    "hipCtxGetCacheConfig",
-    "hipCtxGetCurrent",
-    "hipCtxGetDevice",
-    "hipCtxGetFlags",
-    "hipCtxGetSharedMemConfig",
-    "hipCtxPopCurrent",
-    "hipCtxPushCurrent",
-    "hipCtxSetCacheConfig",
-    "hipCtxSetCurrent",
-    "hipCtxSetSharedMemConfig",
-    "hipCtxSynchronize",
-    "hipCtx_t",
-    "hipDevicePrimaryCtxGetState",
-    "hipDevicePrimaryCtxRelease",
-    "hipDevicePrimaryCtxReset",
-    "hipDevicePrimaryCtxRetain",
-    "hipDevicePrimaryCtxSetFlags",
-    "ihipCtx_t",
-]
 
 FIRST_HANDLE = 7 << 60
 API_VERSION = 4  # HIP's own says so of each context

@@ -5,18 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from forebay.hip.devices import _on_reset, current_device, current_number
-from forebay.hip.enums import hipError_t, hipFuncCache_t, hipLimit_t, hipSharedMemConfig
 from forebay.hip.errors import HipError, api
+from forebay.hip.facts import (
+    hipError_t,
+    hipFuncCache_t,
+    hipLimit_t,
+    hipSharedMemConfig,
+)
 from forebay.hip.memory import size_of
-
-__all__ = [
-    "hipDeviceGetCacheConfig",
-    "hipDeviceGetLimit",
-    "hipDeviceGetSharedMemConfig",
-    "hipDeviceSetCacheConfig",
-    "hipDeviceSetLimit",
-    "hipDeviceSetSharedMemConfig",
-]
 
 # HIP's own sizes at first, in bytes. Only the device's compiler knows the real ones.
 LIMITS = {

@@ -5,16 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from forebay.hip.devices import current_device, current_number, device_number, device_of
-from forebay.hip.enums import hipDeviceP2PAttr, hipError_t
 from forebay.hip.errors import HipError, api
-
-__all__ = [
-    "hipDeviceCanAccessPeer",
-    "hipDeviceDisablePeerAccess",
-    "hipDeviceEnablePeerAccess",
-    "hipDeviceGetP2PAttribute",
-    "hipExtGetLinkTypeAndHopCount",
-]
+from forebay.hip.facts import hipDeviceP2PAttr, hipError_t
 
 PCI_EXPRESS = 2  # hsa_amd_link_info_type_t
 

@@ -9,126 +9,11 @@ from forebay.c_string import CString
 from forebay.core.driver import Language
 from forebay.core.errors import ArgumentTypeError
 from forebay.hip.devices import device_number, device_of, infos
-from forebay.hip.enums import HIP_VERSION_MAJOR, HIP_VERSION_MINOR, hipError_t
 from forebay.hip.errors import HipError, Result, api
+from forebay.hip.facts import HIP_VERSION_MAJOR, HIP_VERSION_MINOR, hipDeviceProp_t, hipError_t, hipUUID_t
 from forebay.hiprtc.clang import WARP
 
-__all__ = [
-    "hipChooseDevice",
-    "hipDeviceComputeCapability",
-    "hipDeviceGetUuid",
-    "hipDeviceProp_t",
-    "hipGetDeviceProperties",
-    "hipUUID",
-    "hipUUID_t",
-]
-
-# The members of HIP's structure, by what they are at first.
-NUMBERS = [
-    "luidDeviceNodeMask",
-    "totalGlobalMem",
-    "sharedMemPerBlock",
-    "regsPerBlock",
-    "warpSize",
-    "memPitch",
-    "maxThreadsPerBlock",
-    "clockRate",
-    "totalConstMem",
-    "major",
-    "minor",
-    "textureAlignment",
-    "texturePitchAlignment",
-    "deviceOverlap",
-    "multiProcessorCount",
-    "kernelExecTimeoutEnabled",
-    "integrated",
-    "canMapHostMemory",
-    "computeMode",
-    "maxTexture1D",
-    "maxTexture1DMipmap",
-    "maxTexture1DLinear",
-    "maxTextureCubemap",
-    "maxSurface1D",
-    "maxSurfaceCubemap",
-    "surfaceAlignment",
-    "concurrentKernels",
-    "ECCEnabled",
-    "pciBusID",
-    "pciDeviceID",
-    "pciDomainID",
-    "tccDriver",
-    "asyncEngineCount",
-    "unifiedAddressing",
-    "memoryClockRate",
-    "memoryBusWidth",
-    "l2CacheSize",
-    "persistingL2CacheMaxSize",
-    "maxThreadsPerMultiProcessor",
-    "streamPrioritiesSupported",
-    "globalL1CacheSupported",
-    "localL1CacheSupported",
-    "sharedMemPerMultiprocessor",
-    "regsPerMultiprocessor",
-    "managedMemory",
-    "isMultiGpuBoard",
-    "multiGpuBoardGroupID",
-    "hostNativeAtomicSupported",
-    "singleToDoublePrecisionPerfRatio",
-    "pageableMemoryAccess",
-    "concurrentManagedAccess",
-    "computePreemptionSupported",
-    "canUseHostPointerForRegisteredMem",
-    "cooperativeLaunch",
-    "cooperativeMultiDeviceLaunch",
-    "sharedMemPerBlockOptin",
-    "pageableMemoryAccessUsesHostPageTables",
-    "directManagedMemAccessFromHost",
-    "maxBlocksPerMultiProcessor",
-    "accessPolicyMaxWindowSize",
-    "reservedSharedMemPerBlock",
-    "hostRegisterSupported",
-    "sparseHipArraySupported",
-    "hostRegisterReadOnlySupported",
-    "timelineSemaphoreInteropSupported",
-    "memoryPoolsSupported",
-    "gpuDirectRDMASupported",
-    "gpuDirectRDMAFlushWritesOptions",
-    "gpuDirectRDMAWritesOrdering",
-    "memoryPoolSupportedHandleTypes",
-    "deferredMappingHipArraySupported",
-    "ipcEventSupported",
-    "clusterLaunch",
-    "unifiedFunctionPointers",
-    "maxSharedMemoryPerMultiProcessor",
-    "clockInstructionRate",
-    "cooperativeMultiDeviceUnmatchedFunc",
-    "cooperativeMultiDeviceUnmatchedGridDim",
-    "cooperativeMultiDeviceUnmatchedBlockDim",
-    "cooperativeMultiDeviceUnmatchedSharedMem",
-    "isLargeBar",
-    "asicRevision",
-]
-PAIRS = [
-    "maxTexture2D",
-    "maxTexture2DMipmap",
-    "maxTexture2DGather",
-    "maxTexture1DLayered",
-    "maxTextureCubemapLayered",
-    "maxSurface2D",
-    "maxSurface1DLayered",
-    "maxSurfaceCubemapLayered",
-]
-TRIPLES = [
-    "maxThreadsDim",
-    "maxGridSize",
-    "maxTexture2DLinear",
-    "maxTexture3D",
-    "maxTexture3DAlt",
-    "maxTexture2DLayered",
-    "maxSurface3D",
-    "maxSurface2DLayered",
-]
-
+NUMBERS = [name for name in hipDeviceProp_t.PROPERTIES() if hipDeviceProp_t()[name] == 0]
 # Of arrays and textures, in elements. Nothing in the kernels' headers needs a limit but that indices are ints.
 MOST_1D = 131072
 MOST_2D = (131072, 65536)
@@ -136,60 +21,6 @@ MOST_3D = (16384, 16384, 16384)
 MOST_LAYERS = 2048
 MOST_LINEAR = 1 << 28
 ALIGNMENT = 16  # bytes of the largest element
-
-
-class hipUUID_t:
-    """16 bytes that no two devices have in common."""
-
-    def __init__(self, bytes: bytes = b"\0" * 16) -> None:
-        self.bytes = bytes
-
-    @staticmethod
-    def PROPERTIES() -> list[str]:
-        """Return the names of the members."""
-        return ["bytes"]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, hipUUID_t) and self.bytes == other.bytes
-
-    def __hash__(self) -> int:
-        return hash(self.bytes)
-
-    def __repr__(self) -> str:
-        return f"hipUUID_t({self.bytes!r})"
-
-
-hipUUID = hipUUID_t
-
-
-class hipDeviceProp_t:
-    """What `hipGetDeviceProperties` finds out; 0 for what has no meaning here and for what no driver reports."""
-
-    def __init__(self) -> None:
-        self.name: CString = CString()
-        self.gcnArchName: CString = CString()
-        self.luid: CString = CString()
-        self.uuid: hipUUID_t = hipUUID_t()
-        for name in NUMBERS:
-            setattr(self, name, 0)
-        for name in PAIRS:
-            setattr(self, name, [0, 0])
-        for name in TRIPLES:
-            setattr(self, name, [0, 0, 0])
-        self.gcnArch = 0
-
-    def PROPERTIES(self) -> list[str]:
-        """Return the names of the members."""
-        return list(vars(self))
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"hipDeviceProp_t has no member {name!r} that means something here")
-
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self, name)
-
-    def __contains__(self, name: str) -> bool:
-        return name in vars(self)
 
 
 def fill_in(properties: Any, number: int) -> None:

@@ -7,19 +7,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from forebay.hip.allocations import find
-from forebay.hip.enums import (
+from forebay.hip.errors import HipError
+from forebay.hip.facts import (
     hipArrayCubemap,
     hipError_t,
+    hipResourceDesc,
     hipResourceType,
     hipTextureAddressMode,
+    hipTextureDesc,
     hipTextureFilterMode,
     hipTextureReadMode,
 )
-from forebay.hip.errors import HipError
 from forebay.hip.hardware.properties import MOST_2D, MOST_LINEAR
 from forebay.hip.memory import size_of
 from forebay.hip.pointers import address_of
-from forebay.hip.textures.params import hipResourceDesc, hipTextureDesc
 from forebay.hip.transfers.arrays import array_of, hipArray
 from forebay.hip.transfers.formats import Format
 from forebay.queues.memory.buffer import Buffer

@@ -4,31 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from forebay.hip.enums import hipError_t, hipResourceType, hipTextureReadMode
-from forebay.hip.errors import HipError, api
-from forebay.hip.pointers import handle_number
-from forebay.hip.textures.objects import destroy, hipTextureObject_t, make_texture, texture_object
-from forebay.hip.textures.params import (
+from forebay.hip.errors import HipError, api, check_params
+from forebay.hip.facts import (
     HIP_RESOURCE_DESC,
     HIP_RESOURCE_VIEW_DESC,
     HIP_TEXTURE_DESC,
     HIP_TRSF_NORMALIZED_COORDINATES,
     HIP_TRSF_READ_AS_INTEGER,
     HIP_TRSF_SRGB,
+    hipError_t,
     hipResourceDesc,
+    hipResourceType,
     hipResourceViewDesc,
     hipTextureDesc,
+    hipTextureReadMode,
 )
+from forebay.hip.pointers import handle_number
+from forebay.hip.textures.objects import destroy, hipTextureObject_t, make_texture, texture_object
 from forebay.hip.transfers.formats import Format
-from forebay.hip.transfers.params import check_params
-
-__all__ = [
-    "hipTexObjectCreate",
-    "hipTexObjectDestroy",
-    "hipTexObjectGetResourceDesc",
-    "hipTexObjectGetResourceViewDesc",
-    "hipTexObjectGetTextureDesc",
-]
 
 SHARED = ("addressMode", "filterMode", "borderColor", "maxAnisotropy", "mipmapFilterMode", "mipmapLevelBias",
           "minMipmapLevelClamp", "maxMipmapLevelClamp")  # fmt: skip

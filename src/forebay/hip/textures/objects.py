@@ -9,28 +9,22 @@ from typing import Any
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation
 from forebay.hip.devices import _on_reset, current_device, current_number
-from forebay.hip.enums import hipError_t, hipMemoryType, hipResourceType, hipResourceViewFormat
-from forebay.hip.errors import HipError, api
+from forebay.hip.errors import HipError, api, check_params
+from forebay.hip.facts import (
+    hipError_t,
+    hipMemoryType,
+    hipResourceDesc,
+    hipResourceType,
+    hipResourceViewDesc,
+    hipResourceViewFormat,
+    hipTextureDesc,
+)
 from forebay.hip.pointers import Pointer, handle_number
 from forebay.hip.textures.descriptors import Place, place_of, surface_bytes, texture_bytes
-from forebay.hip.textures.params import hipResourceDesc, hipResourceViewDesc, hipTextureDesc
 from forebay.hip.transfers.arrays import need_textures
 from forebay.hip.transfers.formats import Format
-from forebay.hip.transfers.params import check_params
 from forebay.queues.device import Device
 from forebay.queues.queue import Queue
-
-__all__ = [
-    "hipCreateSurfaceObject",
-    "hipCreateTextureObject",
-    "hipDestroySurfaceObject",
-    "hipDestroyTextureObject",
-    "hipGetTextureObjectResourceDesc",
-    "hipGetTextureObjectResourceViewDesc",
-    "hipGetTextureObjectTextureDesc",
-    "hipSurfaceObject_t",
-    "hipTextureObject_t",
-]
 
 Invalid = hipError_t.hipErrorInvalidValue
 Arrays = (hipResourceType.hipResourceTypeArray, hipResourceType.hipResourceTypeMipmappedArray)

@@ -8,8 +8,19 @@ from typing import Any
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation
 from forebay.hip.devices import _on_reset, device_number, device_of
-from forebay.hip.enums import hipArray_Format, hipError_t, hipTextureReadMode
-from forebay.hip.errors import OK, HipError, api, last_exception
+from forebay.hip.errors import OK, HipError, api, check_params, last_exception
+from forebay.hip.facts import (
+    HIP_ARRAY_DESCRIPTOR,
+    HIP_TEXTURE_DESC,
+    HIP_TRSA_OVERRIDE_FORMAT,
+    HIP_TRSF_NORMALIZED_COORDINATES,
+    HIP_TRSF_READ_AS_INTEGER,
+    hipArray_Format,
+    hipChannelFormatDesc,
+    hipError_t,
+    hipTextureDesc,
+    hipTextureReadMode,
+)
 from forebay.hip.hardware.properties import MOST_LINEAR
 from forebay.hip.memory import size_of
 from forebay.hip.modules import hipModuleGetGlobal, module_of, text_of
@@ -23,48 +34,10 @@ from forebay.hip.textures.descriptors import (
     texture_bytes,
 )
 from forebay.hip.textures.driver_objects import texture_of_flags
-from forebay.hip.textures.params import (
-    HIP_TEXTURE_DESC,
-    HIP_TRSF_NORMALIZED_COORDINATES,
-    HIP_TRSF_READ_AS_INTEGER,
-    hipTextureDesc,
-)
-from forebay.hip.transfers.arrays import HIP_ARRAY_DESCRIPTOR, array_of, hipArray
-from forebay.hip.transfers.formats import Format, hipChannelFormatDesc
-from forebay.hip.transfers.params import check_params
+from forebay.hip.transfers.arrays import array_of, hipArray
+from forebay.hip.transfers.formats import Format
 from forebay.queues.capture_rules import refuse_synchronous
 
-__all__ = [
-    "HIP_TRSA_OVERRIDE_FORMAT",
-    "hipBindTexture",
-    "hipBindTexture2D",
-    "hipBindTextureToArray",
-    "hipDeviceGetTexture1DLinearMaxWidth",
-    "hipGetTextureAlignmentOffset",
-    "hipGetTextureReference",
-    "hipModuleGetTexRef",
-    "hipTexRefGetAddress",
-    "hipTexRefGetAddressMode",
-    "hipTexRefGetArray",
-    "hipTexRefGetBorderColor",
-    "hipTexRefGetFilterMode",
-    "hipTexRefGetFlags",
-    "hipTexRefGetFormat",
-    "hipTexRefGetMaxAnisotropy",
-    "hipTexRefSetAddress",
-    "hipTexRefSetAddress2D",
-    "hipTexRefSetAddressMode",
-    "hipTexRefSetArray",
-    "hipTexRefSetBorderColor",
-    "hipTexRefSetFilterMode",
-    "hipTexRefSetFlags",
-    "hipTexRefSetFormat",
-    "hipTexRefSetMaxAnisotropy",
-    "hipUnbindTexture",
-    "textureReference",
-]
-
-HIP_TRSA_OVERRIDE_FORMAT = 1
 Invalid = hipError_t.hipErrorInvalidValue
 READ = hipTextureReadMode
 

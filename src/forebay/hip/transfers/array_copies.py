@@ -4,34 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from forebay.hip.enums import hipError_t, hipMemcpyKind
 from forebay.hip.errors import HipError, api
+from forebay.hip.facts import (
+    hipError_t,
+    hipExtent,
+    hipMemcpy3DParms,
+    hipMemcpyKind,
+    hipPitchedPtr,
+    hipPos,
+)
 from forebay.hip.memory import size_of
 from forebay.hip.streams import hipStreamPerThread, queue_of
 from forebay.hip.transfers.arrays import array_of, hipArray
 from forebay.hip.transfers.copies import check_kind, enqueue
-from forebay.hip.transfers.params import hipExtent, hipMemcpy3DParms, hipPitchedPtr, hipPos
 from forebay.hip.transfers.volumes import Box
 from forebay.queues.capture_rules import refuse_synchronous
 from forebay.queues.queue import Queue
-
-__all__ = [
-    "hipMemcpy2DArrayToArray",
-    "hipMemcpy2DFromArray",
-    "hipMemcpy2DFromArrayAsync",
-    "hipMemcpy2DToArray",
-    "hipMemcpy2DToArrayAsync",
-    "hipMemcpyAtoA",
-    "hipMemcpyAtoD",
-    "hipMemcpyAtoH",
-    "hipMemcpyAtoHAsync",
-    "hipMemcpyDtoA",
-    "hipMemcpyFromArray",
-    "hipMemcpyFromArray_spt",
-    "hipMemcpyHtoA",
-    "hipMemcpyHtoAAsync",
-    "hipMemcpyToArray",
-]
 
 Kind = hipMemcpyKind
 

@@ -5,63 +5,36 @@ They are memory of the device as any other, in rows without gaps.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation
 from forebay.hip.devices import _on_reset, current_device, current_number, device_of
-from forebay.hip.enums import (
+from forebay.hip.errors import HipError, api, check_params
+from forebay.hip.facts import (
+    HIP_ARRAY3D_DESCRIPTOR,
+    HIP_ARRAY_DESCRIPTOR,
     hipArrayCubemap,
     hipArrayLayered,
     hipArraySurfaceLoadStore,
     hipArrayTextureGather,
+    hipChannelFormatDesc,
     hipError_t,
+    hipExtent,
     hipMemoryType,
 )
-from forebay.hip.errors import HipError, api
 from forebay.hip.hardware.properties import MOST_1D, MOST_2D, MOST_3D, MOST_LAYERS, has_textures
 from forebay.hip.memory import size_of
 from forebay.hip.pointers import Number, Pointer, handle_number
-from forebay.hip.transfers.formats import Format, hipChannelFormatDesc
-from forebay.hip.transfers.params import Record, check_params, hipExtent
+from forebay.hip.transfers.formats import Format
 from forebay.queues.capture_rules import refuse_unsafe
 from forebay.queues.device import finish_all
-
-__all__ = [
-    "HIP_ARRAY3D_DESCRIPTOR",
-    "HIP_ARRAY_DESCRIPTOR",
-    "hipArray",
-    "hipArray3DCreate",
-    "hipArray3DGetDescriptor",
-    "hipArrayCreate",
-    "hipArrayDestroy",
-    "hipArrayGetDescriptor",
-    "hipArrayGetInfo",
-    "hipFreeArray",
-    "hipGetChannelDesc",
-    "hipMalloc3DArray",
-    "hipMallocArray",
-]
 
 FACES = 6
 FLAGS = hipArrayLayered | hipArrayCubemap | hipArraySurfaceLoadStore | hipArrayTextureGather
 Invalid = hipError_t.hipErrorInvalidValue
 
 _arrays: dict[int, hipArray] = {}
-
-
-class HIP_ARRAY_DESCRIPTOR(Record):
-    """An array of one or two dimensions: Width and Height in elements, Format (a hipArray_Format), NumChannels."""
-
-    _members: ClassVar[dict[str, Any]] = {"Width": 0, "Height": 0, "Format": 0, "NumChannels": 0}
-
-
-class HIP_ARRAY3D_DESCRIPTOR(Record):
-    """An array of up to three dimensions: `HIP_ARRAY_DESCRIPTOR` with Depth (planes or layers) and Flags."""
-
-    _members: ClassVar[dict[str, Any]] = {
-        "Width": 0, "Height": 0, "Depth": 0, "Format": 0, "NumChannels": 0, "Flags": 0,
-    }  # fmt: skip
 
 
 class hipArray(Number):

@@ -12,29 +12,13 @@ from forebay.core.process import refuse_on_host_thread
 from forebay.hip.allocations import Place
 from forebay.hip.compiled import copies as compiled
 from forebay.hip.devices import device_number, device_of, number_of
-from forebay.hip.enums import hipError_t, hipMemcpyKind
 from forebay.hip.errors import HipError, api
+from forebay.hip.facts import hipError_t, hipMemcpyKind
 from forebay.hip.memory import size_of
 from forebay.hip.streams import queue_of
 from forebay.queues.capture_rules import refuse_synchronous
 from forebay.queues.memory.buffer import Buffer
 from forebay.queues.queue import Queue
-
-__all__ = [
-    "hipMemcpy",
-    "hipMemcpy2D",
-    "hipMemcpy2DAsync",
-    "hipMemcpyAsync",
-    "hipMemcpyDtoD",
-    "hipMemcpyDtoDAsync",
-    "hipMemcpyDtoH",
-    "hipMemcpyDtoHAsync",
-    "hipMemcpyHtoD",
-    "hipMemcpyHtoDAsync",
-    "hipMemcpyPeer",
-    "hipMemcpyPeerAsync",
-    "hipMemcpyWithStream",
-]
 
 Kind = hipMemcpyKind
 # Which of destination and source have to be memory of the device.
@@ -105,6 +89,7 @@ class CopyOnHost:
         self._to, self._source, self._spans = to, source, spans
 
     def __call__(self) -> None:
+        """Copy them now."""
         to, source = self._to.bytes(), self._source.bytes()
         for at, of, nbytes in self._spans:
             to[at : at + nbytes] = source[of : of + nbytes]

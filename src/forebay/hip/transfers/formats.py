@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from forebay.hip.enums import hipArray_Format, hipChannelFormatKind, hipError_t, hipResourceViewFormat
-from forebay.hip.errors import HipError, api
-from forebay.hip.transfers.params import Record, check_params
-
-__all__ = ["hipChannelFormatDesc", "hipCreateChannelDesc"]
+from forebay.hip.errors import HipError, api, check_params
+from forebay.hip.facts import (
+    hipArray_Format,
+    hipChannelFormatDesc,
+    hipChannelFormatKind,
+    hipError_t,
+    hipResourceViewFormat,
+)
 
 AD = hipArray_Format
 View = hipResourceViewFormat
@@ -33,19 +36,6 @@ KINDS = {
 }
 CHANNELS = (1, 2, 4)
 FIRST_VIEW = View.hipResViewFormatUnsignedChar1
-
-
-class hipChannelFormatDesc(Record):
-    """The bits of the channels `x`, `y`, `z` and `w`, 0 for none, and `f`, a hipChannelFormatKind."""
-
-    _members: ClassVar[dict[str, Any]] = {
-        "x": 0, "y": 0, "z": 0, "w": 0, "f": hipChannelFormatKind.hipChannelFormatKindSigned,
-    }  # fmt: skip
-    x: int
-    y: int
-    z: int
-    w: int
-    f: Any
 
 
 class Format(NamedTuple):

@@ -8,32 +8,13 @@ import numpy as np
 
 from forebay.hip.allocations import Place
 from forebay.hip.compiled import copies as compiled
-from forebay.hip.enums import hipError_t
 from forebay.hip.errors import HipError, api
+from forebay.hip.facts import hipError_t
 from forebay.hip.memory import size_of
 from forebay.hip.streams import queue_of
 from forebay.hip.transfers.copies import rows_of
 from forebay.queues.capture_rules import refuse_synchronous
 from forebay.queues.memory.shapes import whole_number
-
-__all__ = [
-    "hipMemset",
-    "hipMemset2D",
-    "hipMemset2DAsync",
-    "hipMemsetAsync",
-    "hipMemsetD2D8",
-    "hipMemsetD2D8Async",
-    "hipMemsetD2D16",
-    "hipMemsetD2D16Async",
-    "hipMemsetD2D32",
-    "hipMemsetD2D32Async",
-    "hipMemsetD8",
-    "hipMemsetD8Async",
-    "hipMemsetD16",
-    "hipMemsetD16Async",
-    "hipMemsetD32",
-    "hipMemsetD32Async",
-]
 
 
 def _set(dst: Any, value: Any, count: Any, dtype: str, stream: Any, blocks: bool) -> None:

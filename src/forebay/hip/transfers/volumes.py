@@ -8,43 +8,27 @@ from typing import Any
 from forebay.hip.allocations import Place
 from forebay.hip.compiled.handles import Address
 from forebay.hip.devices import device_number, device_of
-from forebay.hip.enums import hipError_t, hipMemcpyKind, hipMemoryType
-from forebay.hip.errors import HipError, api
+from forebay.hip.errors import HipError, api, check_params
+from forebay.hip.facts import (
+    HIP_MEMCPY3D,
+    hip_Memcpy2D,
+    hipError_t,
+    hipExtent,
+    hipMemcpy3DParms,
+    hipMemcpy3DPeerParms,
+    hipMemcpyKind,
+    hipMemoryType,
+    hipPitchedPtr,
+    hipPos,
+)
 from forebay.hip.memory import allocate, size_of
 from forebay.hip.pointers import DeviceArray, Pointer, host_view
 from forebay.hip.streams import queue_of
 from forebay.hip.transfers.arrays import array_of
 from forebay.hip.transfers.copies import check_kind, enqueue, places, rows_of
 from forebay.hip.transfers.memsets import set_rows
-from forebay.hip.transfers.params import (
-    HIP_MEMCPY3D,
-    check_params,
-    hip_Memcpy2D,
-    hipExtent,
-    hipMemcpy3DParms,
-    hipMemcpy3DPeerParms,
-    hipPitchedPtr,
-    hipPos,
-)
 from forebay.queues.capture_rules import refuse_synchronous
 from forebay.queues.queue import Queue
-
-__all__ = [
-    "hipDrvMemcpy2DUnaligned",
-    "hipDrvMemcpy3D",
-    "hipDrvMemcpy3DAsync",
-    "hipMalloc3D",
-    "hipMallocPitch",
-    "hipMemAllocPitch",
-    "hipMemcpy3D",
-    "hipMemcpy3DAsync",
-    "hipMemcpy3DPeer",
-    "hipMemcpy3DPeerAsync",
-    "hipMemcpyParam2D",
-    "hipMemcpyParam2DAsync",
-    "hipMemset3D",
-    "hipMemset3DAsync",
-]
 
 PITCH = 256  # bytes; a row begins where the widest vectors of any device may begin
 

@@ -1,0 +1,118 @@
+"""HIP's constants, enumerations and structures, under their own names and with their own values (HIP 7.2).
+
+They are in facts.json, and made of it here. A member of a structure has there what it is at first: a number, null for a
+pointer, a list, an enumerator, the name of a structure or class, of which each structure gets a new one, "object" for
+None in the place of any object, or how many bytes of 0.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from forebay.c_string import CString
+from forebay.core.errors import ArgumentTypeError
+from forebay.hip.compiled.handles import is_null
+from forebay.hip.compiled.launch import dim3
+from forebay.hip.pointers import Pointer
+
+FACTS: dict[str, Any] = json.loads(Path(__file__).with_name("facts.json").read_text(encoding="utf-8"))
+
+
+class Record:
+    """Members that are 0, None or empty until they are set. None is for pointers: it stands for every null pointer."""
+
+    _members: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        name = type(self).__name__
+        if len(args) > len(self._members):
+            raise ArgumentTypeError(f"{name} has {len(self._members)} members ({len(args)} given)")
+        given = dict(zip(self._members, args, strict=False))
+        for member, value in kwargs.items():
+            if member not in self._members or member in given:
+                raise ArgumentTypeError(f"{name}: {member!r} is {'given twice' if member in given else 'no member'}")
+            given[member] = value
+        for member, default in self._members.items():
+            if member in given:
+                setattr(self, member, given[member])
+            else:
+                setattr(self, member, default() if callable(default) else default)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        is_pointer = self._members.get(name, 0) is None
+        super().__setattr__(name, None if is_pointer and is_null(value) else value)
+
+    if not TYPE_CHECKING:  # which knows the members
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(f"{type(self).__name__} has no member {name!r} that means something here")
+
+    @classmethod
+    def PROPERTIES(cls) -> list[str]:
+        """Return the names of the members."""
+        return list(cls._members)
+
+    def copy(self) -> Any:
+        """Return a copy, of members that are structures too."""
+        made = type(self).__new__(type(self))
+        for name in self._members:
+            member = self[name]
+            setattr(made, name, member.copy() if isinstance(member, (Record, list)) else member)
+        return made
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._members
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={self[name]!r}' for name in self._members)})"
+
+
+class Opaque(Record):
+    """One member, of bytes that a program passes on: such structures are equal when their bytes are."""
+
+    def __bytes__(self) -> bytes:
+        return bytes(self[next(iter(self._members))])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and bytes(self) == bytes(other)
+
+    def __hash__(self) -> int:
+        return hash(bytes(self))
+
+
+def _at_first(given: Any) -> Any:
+    """Return what a member is at first, or what is called for that."""
+    if isinstance(given, list):
+        return given.copy
+    if isinstance(given, dict):
+        return bytes(given["zeros"])
+    if isinstance(given, str):
+        kind, _, enumerator = given.partition(".")
+        return _known[kind][enumerator] if enumerator else _known[kind]
+    return given
+
+
+def _structure(name: str, doc: str | list[str] | None, members: dict[str, Any]) -> type[Record]:
+    first = {member: _at_first(given) for member, given in members.items()}
+    base = Opaque if any(isinstance(value, bytes) for value in first.values()) else Record
+    text = "\n".join(doc) if isinstance(doc, list) else doc
+    return type(name, (base,), {"__doc__": text, "__module__": __name__, "_members": first})
+
+
+_known: dict[str, Any] = {"CString": CString, "Pointer": Pointer, "dim3": dim3, "object": type(None)}
+_known.update(FACTS["constants"])
+for _kinds, _base in (("enumerations", enum.IntEnum), ("flags", enum.IntFlag)):
+    for _name, _facts in FACTS[_kinds].items():
+        _known[_name] = _base(_name, _facts["members"], module=__name__)
+        _known[_name].__doc__ = _facts["doc"]
+_known["hipError_t"].__str__ = enum.Enum.__str__  # its name, on each version of Python
+for _name, _facts in FACTS["structures"].items():
+    _known[_name] = _structure(_name, _facts.get("doc"), _facts["members"])
+_known.update({alias: _known[name] for alias, name in FACTS["aliases"].items()})
+globals().update(_known)
