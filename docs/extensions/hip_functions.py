@@ -35,7 +35,7 @@ class HipFunctions(Directive):
     def run(self):
         """Return the chapters as sections."""
         chapters = {}
-        for row in filter(lambda row: row.there, table(hip.__all__)):
+        for row in filter(lambda row: row.there, table()):
             chapters.setdefault(row.chapter, []).append(row)
         text = []
         for chapter, rows in chapters.items():

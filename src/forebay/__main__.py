@@ -107,12 +107,9 @@ def show_default() -> None:
 @click.option("--all", "all_functions", is_flag=True, help="List the functions that no driver has, too, and why.")
 def show_hip(as_json: bool, all_functions: bool) -> None:
     """List the functions of HIP, and what is there on which driver."""
-    from forebay import hip
-    from forebay.hip.functions.unavailable import SUBJECTS
-    from forebay.hip.table import DRIVERS, table
+    from forebay.hip.table import DRIVERS, REASONS, table
 
-    rows = table(hip.__all__)
-    reasons = {subject.name: subject.reason for subject in SUBJECTS}
+    rows = table()
     if as_json:
         listed = [
             {"chapter": row.chapter, "name": row.name} | dict(zip(DRIVERS, row.drivers, strict=True)) for row in rows
@@ -125,7 +122,7 @@ def show_hip(as_json: bool, all_functions: bool) -> None:
         if row.there or all_functions:
             if row.chapter != chapter:
                 chapter = row.chapter
-                console.print(f"[bold]{chapter}[/]{': ' * (chapter in reasons)}{reasons.get(chapter, '')}")
+                console.print(f"[bold]{chapter}[/]{': ' * (chapter in REASONS)}{REASONS.get(chapter, '')}")
             console.print(f"  {row.name:<40} {on_drivers(dict(zip(DRIVERS, row.drivers, strict=True)))}")
     there = sum(row.there for row in rows)
     print(f"{there} of the {len(rows)} functions of these chapters; --all lists the others too. hiprtc: forebay.hiprtc")

@@ -32,7 +32,7 @@ CODES: tuple[tuple[type[Exception], hipError_t], ...] = (
 )
 
 # AMD's words, which programs print and compare; what they do not name is an unknown error.
-TEXTS = {hipError_t[name]: text for name, text in FACTS["errors"].items()}
+TEXTS = {hipError_t[name]: "".join(text) for name, text in FACTS["errors"].items()}
 UNKNOWN = "unknown error"
 
 
