@@ -2,7 +2,7 @@ import pytest
 
 import forebay as fb
 from forebay import hip
-from forebay.hip.functions.unavailable import SUBJECTS
+from forebay.hip.generated import SUBJECTS
 from forebay.hip.table import DRIVERS, FUNCTIONS, chapter_of, table
 from tests.helpers.threads import in_thread
 

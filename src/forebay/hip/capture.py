@@ -13,7 +13,7 @@ from typing import Any
 from forebay.core.errors import ArgumentTypeError
 from forebay.hip.errors import HipError, api
 from forebay.hip.facts import hipError_t, hipStreamCaptureMode, hipStreamCaptureStatus
-from forebay.hip.graphs.handles import handle_of_graph, ihipGraph
+from forebay.hip.graphs import handle_of_graph, ihipGraph
 from forebay.hip.streams import queue_of
 from forebay.queues.capture_rules import captures_that_bar_null, exchange_thread_mode, thread_mode
 from forebay.queues.queue import Queue

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from forebay import hip
 from forebay.hip.facts import FACTS
-from forebay.hip.functions.unavailable import SUBJECTS
+from forebay.hip.generated import SUBJECTS
 
 DRIVERS: list[str] = FACTS["drivers"]
 FUNCTIONS = [name for name in hip.__all__ if name.startswith("hip") and inspect.isroutine(getattr(hip, name))]

@@ -23,8 +23,8 @@ from forebay.hip.devices import (
 )
 from forebay.hip.errors import HipError, Result, api
 from forebay.hip.facts import hipError_t, hipFuncCache_t, hipSharedMemConfig
-from forebay.hip.hardware.limits import check_bank_config, check_cache_config
-from forebay.hip.hardware.peers import disable_peer, enable_peer
+from forebay.hip.hardware_limits import check_bank_config, check_cache_config
+from forebay.hip.hardware_peers import disable_peer, enable_peer
 from forebay.hip.pointers import Number, handle_number
 
 FIRST_HANDLE = 7 << 60

@@ -6,7 +6,14 @@ import ctypes
 from typing import Any
 
 from forebay.hip.allocations import Place
+from forebay.hip.arrays import array_of
 from forebay.hip.compiled.handles import Address
+from forebay.hip.copies import (
+    check_kind,
+    enqueue,
+    places,
+    rows_of,
+)
 from forebay.hip.devices import device_number, device_of
 from forebay.hip.errors import HipError, api, check_params
 from forebay.hip.facts import (
@@ -24,9 +31,7 @@ from forebay.hip.facts import (
 from forebay.hip.memory import allocate, size_of
 from forebay.hip.pointers import DeviceArray, Pointer, host_view
 from forebay.hip.streams import queue_of
-from forebay.hip.transfers.arrays import array_of
-from forebay.hip.transfers.copies import check_kind, enqueue, places, rows_of
-from forebay.hip.transfers.memsets import set_rows
+from forebay.hip.transfers_memsets import set_rows
 from forebay.queues.capture_rules import refuse_synchronous
 from forebay.queues.queue import Queue
 

@@ -23,10 +23,16 @@ from forebay.hip.facts import (
     hipExtent,
     hipMemoryType,
 )
-from forebay.hip.hardware.properties import MOST_1D, MOST_2D, MOST_3D, MOST_LAYERS, has_textures
+from forebay.hip.hardware import (
+    MOST_1D,
+    MOST_2D,
+    MOST_3D,
+    MOST_LAYERS,
+    has_textures,
+)
 from forebay.hip.memory import size_of
 from forebay.hip.pointers import Number, Pointer, handle_number
-from forebay.hip.transfers.formats import Format
+from forebay.hip.transfers_formats import Format
 from forebay.queues.capture_rules import refuse_unsafe
 from forebay.queues.device import finish_all
 

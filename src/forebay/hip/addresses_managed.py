@@ -7,7 +7,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from forebay.hip.addresses.attributes import found_at
+from forebay.hip.addresses import found_at
 from forebay.hip.allocations import Allocation, Place
 from forebay.hip.devices import device_number, number_of
 from forebay.hip.errors import HipError, api, check_params

@@ -8,10 +8,15 @@ from forebay.core.errors import InvalidArgumentError
 from forebay.hip.errors import HipError, api
 from forebay.hip.events import event_of, ihipEvent_t
 from forebay.hip.facts import hipError_t
-from forebay.hip.graphs.handles import executable_of, hipGraphNode, node_of
-from forebay.hip.graphs.nodes import begin_node
-from forebay.hip.graphs.parts import Mark, PartedGraph, event_work, mark_of
-from forebay.hip.graphs.works import invalid
+from forebay.hip.graph_nodes import begin_node
+from forebay.hip.graphs import executable_of, hipGraphNode, node_of
+from forebay.hip.graphs_parts import (
+    Mark,
+    PartedGraph,
+    event_work,
+    mark_of,
+)
+from forebay.hip.graphs_works import invalid
 from forebay.queues.graphs.executable import Work
 
 

@@ -9,8 +9,8 @@ from forebay.hip.devices import _on_reset, number_of
 from forebay.hip.errors import OK, HipError, Result, api
 from forebay.hip.events import record_event
 from forebay.hip.facts import hipError_t
-from forebay.hip.functions.attributes import kernel_of
-from forebay.hip.functions.occupancy import groups_per_unit
+from forebay.hip.functions import kernel_of
+from forebay.hip.functions_occupancy import groups_per_unit
 from forebay.hip.modules import extents_of, hipModuleLaunchKernel
 from forebay.hip.streams import queue_of
 from forebay.queues.queue import Queue

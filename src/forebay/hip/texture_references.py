@@ -7,6 +7,7 @@ from typing import Any
 
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation
+from forebay.hip.arrays import array_of, hipArray
 from forebay.hip.devices import _on_reset, device_number, device_of
 from forebay.hip.errors import OK, HipError, api, check_params, last_exception
 from forebay.hip.facts import (
@@ -21,11 +22,11 @@ from forebay.hip.facts import (
     hipTextureDesc,
     hipTextureReadMode,
 )
-from forebay.hip.hardware.properties import MOST_LINEAR
+from forebay.hip.hardware import MOST_LINEAR
 from forebay.hip.memory import size_of
 from forebay.hip.modules import hipModuleGetGlobal, module_of, text_of
 from forebay.hip.pointers import Pointer, address_of
-from forebay.hip.textures.descriptors import (
+from forebay.hip.textures_descriptors import (
     LAYOUT,
     Place,
     of_array,
@@ -33,9 +34,8 @@ from forebay.hip.textures.descriptors import (
     of_rows,
     texture_bytes,
 )
-from forebay.hip.textures.driver_objects import texture_of_flags
-from forebay.hip.transfers.arrays import array_of, hipArray
-from forebay.hip.transfers.formats import Format
+from forebay.hip.textures_driver_objects import texture_of_flags
+from forebay.hip.transfers_formats import Format
 from forebay.queues.capture_rules import refuse_synchronous
 
 Invalid = hipError_t.hipErrorInvalidValue

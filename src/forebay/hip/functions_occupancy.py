@@ -10,7 +10,7 @@ from typing import Any
 
 from forebay.hip.errors import HipError, api
 from forebay.hip.facts import hipError_t, hipOccupancyDefault
-from forebay.hip.functions.attributes import kernel_of
+from forebay.hip.functions import kernel_of
 from forebay.hip.memory import size_of
 from forebay.hip.modules import function_of
 from forebay.hiprtc.clang import WARP

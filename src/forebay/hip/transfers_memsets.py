@@ -8,11 +8,11 @@ import numpy as np
 
 from forebay.hip.allocations import Place
 from forebay.hip.compiled import copies as compiled
+from forebay.hip.copies import rows_of
 from forebay.hip.errors import HipError, api
 from forebay.hip.facts import hipError_t
 from forebay.hip.memory import size_of
 from forebay.hip.streams import queue_of
-from forebay.hip.transfers.copies import rows_of
 from forebay.queues.capture_rules import refuse_synchronous
 from forebay.queues.memory.shapes import whole_number
 

@@ -17,7 +17,7 @@ from forebay.hip.compiled.calls import note_returned
 from forebay.hip.devices import _on_reset, current_device, number_of
 from forebay.hip.errors import HipError, Result, api, code_of, record
 from forebay.hip.facts import hipError_t, hipGraphExecUpdateResult, hipGraphInstantiateFlags
-from forebay.hip.graphs.parts import PartedGraph, has_marks, instantiate
+from forebay.hip.graphs_parts import PartedGraph, has_marks, instantiate
 from forebay.hip.pointers import Number, address_of, handle_number
 from forebay.hip.streams import queue_of
 from forebay.queues.graphs.executable import ExecutableGraph

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from forebay.hip.allocations import find
+from forebay.hip.arrays import array_of, hipArray
 from forebay.hip.errors import HipError
 from forebay.hip.facts import (
     hipArrayCubemap,
@@ -18,11 +19,10 @@ from forebay.hip.facts import (
     hipTextureFilterMode,
     hipTextureReadMode,
 )
-from forebay.hip.hardware.properties import MOST_2D, MOST_LINEAR
+from forebay.hip.hardware import MOST_2D, MOST_LINEAR
 from forebay.hip.memory import size_of
 from forebay.hip.pointers import address_of
-from forebay.hip.transfers.arrays import array_of, hipArray
-from forebay.hip.transfers.formats import Format
+from forebay.hip.transfers_formats import Format
 from forebay.queues.memory.buffer import Buffer
 
 Invalid = hipError_t.hipErrorInvalidValue

@@ -10,12 +10,12 @@ from typing import Any
 
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation
+from forebay.hip.copies import enqueue, places
 from forebay.hip.errors import HipError, api
 from forebay.hip.facts import hipError_t, hipMemcpyKind
 from forebay.hip.memory import pointer_to, size_of
 from forebay.hip.pointers import DeviceArray, Pointer, address_of
 from forebay.hip.streams import queue_of
-from forebay.hip.transfers.copies import enqueue, places
 from forebay.queues.capture_rules import refuse_synchronous
 
 Kind = hipMemcpyKind

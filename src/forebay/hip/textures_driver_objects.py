@@ -20,8 +20,13 @@ from forebay.hip.facts import (
     hipTextureReadMode,
 )
 from forebay.hip.pointers import handle_number
-from forebay.hip.textures.objects import destroy, hipTextureObject_t, make_texture, texture_object
-from forebay.hip.transfers.formats import Format
+from forebay.hip.textures import (
+    destroy,
+    hipTextureObject_t,
+    make_texture,
+    texture_object,
+)
+from forebay.hip.transfers_formats import Format
 
 SHARED = ("addressMode", "filterMode", "borderColor", "maxAnisotropy", "mipmapFilterMode", "mipmapLevelBias",
           "minMipmapLevelClamp", "maxMipmapLevelClamp")  # fmt: skip

@@ -23,8 +23,8 @@ from forebay.hip.facts import (
     hipMemoryType,
     hipMemPoolProps,
 )
-from forebay.hip.graphs.handles import hipGraphNode, node_of
-from forebay.hip.graphs.nodes import begin_node
+from forebay.hip.graph_nodes import begin_node
+from forebay.hip.graphs import hipGraphNode, node_of
 from forebay.hip.memory import hand_out, size_of
 from forebay.hip.pointers import DeviceArray, address_of
 from forebay.queues.graphs.executable import figures_of

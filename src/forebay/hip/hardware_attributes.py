@@ -7,7 +7,7 @@ from typing import Any
 from forebay.hip.devices import device_number
 from forebay.hip.errors import HipError, api
 from forebay.hip.facts import FACTS, hipDeviceAttribute_t, hipDeviceProp_t, hipError_t
-from forebay.hip.hardware.properties import fill_in
+from forebay.hip.hardware import fill_in
 
 PREFIX = "hipDeviceAttribute"
 # A number, or the member of hipDeviceProp_t that has another name than the attribute, and where in it; None for numbers

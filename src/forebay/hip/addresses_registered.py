@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from forebay.hip import allocations
-from forebay.hip.addresses.attributes import found_at
+from forebay.hip.addresses import found_at
 from forebay.hip.allocations import Allocation
 from forebay.hip.devices import current_device, current_number, device_of
 from forebay.hip.errors import HipError, api

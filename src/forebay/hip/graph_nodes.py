@@ -5,12 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from forebay.hip.copies import CopyOnHost
 from forebay.hip.errors import HipError, api
 from forebay.hip.facts import hipError_t, hipGraphNodeType
-from forebay.hip.graphs.handles import copy_of, graph_of, hipGraphNode, ihipGraph, node_of, nodes_in
-from forebay.hip.graphs.parts import has_marks, mark_of
-from forebay.hip.graphs.works import copy_params, copy_work, host_work, invalid, kernel_work, memset_work
-from forebay.hip.transfers.copies import CopyOnHost
+from forebay.hip.graphs import (
+    copy_of,
+    graph_of,
+    hipGraphNode,
+    ihipGraph,
+    node_of,
+    nodes_in,
+)
+from forebay.hip.graphs_parts import has_marks, mark_of
+from forebay.hip.graphs_works import (
+    copy_params,
+    copy_work,
+    host_work,
+    invalid,
+    kernel_work,
+    memset_work,
+)
 from forebay.queues.graphs.executable import Work
 from forebay.queues.graphs.graph import Graph, Node
 

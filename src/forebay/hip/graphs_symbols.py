@@ -6,11 +6,16 @@ from typing import Any
 
 from forebay.hip.errors import api
 from forebay.hip.facts import hipMemcpy3DParms
-from forebay.hip.graphs.handles import hipGraphNode
-from forebay.hip.graphs.node_params import set_copy_in, set_node
-from forebay.hip.graphs.nodes import add_node
-from forebay.hip.graphs.works import copy_params, copy_work
-from forebay.hip.transfers.symbols import FROM, TO, check_symbol_kind, within
+from forebay.hip.graph_nodes import add_node
+from forebay.hip.graphs import hipGraphNode
+from forebay.hip.graphs_node_params import set_copy_in, set_node
+from forebay.hip.graphs_works import copy_params, copy_work
+from forebay.hip.transfers_symbols import (
+    FROM,
+    TO,
+    check_symbol_kind,
+    within,
+)
 
 
 def _to(symbol: Any, src: Any, count: Any, offset: Any, kind: Any) -> hipMemcpy3DParms:

@@ -12,9 +12,23 @@ from typing import Any
 from forebay.core.errors import NotSupportedError
 from forebay.hip.errors import api, check_params
 from forebay.hip.facts import hipHostNodeParams, hipKernelNodeParams, hipMemcpy3DParms, hipMemcpyKind, hipMemsetParams
-from forebay.hip.graphs.handles import executable_of, graph_of, hipGraphNode, invalid_values, node_of
-from forebay.hip.graphs.nodes import copies_on_host
-from forebay.hip.graphs.works import copy_params, copy_work, has_rows, host_work, invalid, kernel_work, memset_work
+from forebay.hip.graph_nodes import copies_on_host
+from forebay.hip.graphs import (
+    executable_of,
+    graph_of,
+    hipGraphNode,
+    invalid_values,
+    node_of,
+)
+from forebay.hip.graphs_works import (
+    copy_params,
+    copy_work,
+    has_rows,
+    host_work,
+    invalid,
+    kernel_work,
+    memset_work,
+)
 from forebay.queues.graphs.executable import Work
 
 KINDS = {"kernel": "launches a kernel", "copy": "copies", "fill": "sets memory", "host": "calls a host function"}

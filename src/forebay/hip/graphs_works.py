@@ -9,6 +9,7 @@ import numpy as np
 from forebay.hip.allocations import Place
 from forebay.hip.callbacks import host_call
 from forebay.hip.compiled.launch import kernel_arguments
+from forebay.hip.copies import CopyOnHost, parts_of
 from forebay.hip.errors import HipError, check_params
 from forebay.hip.facts import (
     hipError_t,
@@ -19,11 +20,10 @@ from forebay.hip.facts import (
     hipMemsetParams,
     hipPitchedPtr,
 )
-from forebay.hip.graphs.handles import invalid_values
+from forebay.hip.graphs import invalid_values
 from forebay.hip.memory import size_of
 from forebay.hip.modules import extents_of, function_of
-from forebay.hip.transfers.copies import CopyOnHost, parts_of
-from forebay.hip.transfers.volumes import Box
+from forebay.hip.transfers_volumes import Box
 from forebay.queues.graphs.executable import Work, make_copy, make_fill, make_host, make_kernel, make_list
 from forebay.queues.memory.shapes import whole_number
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from forebay.core.errors import InvalidArgumentError
 from forebay.hip import allocations
-from forebay.hip.addresses.attributes import found_at
+from forebay.hip.addresses import found_at
 from forebay.hip.devices import current_device, current_number, device_of
 from forebay.hip.errors import HipError, api
 from forebay.hip.events import enter_shared, event_of, ihipEvent_t

@@ -8,6 +8,7 @@ from typing import Any
 
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation
+from forebay.hip.arrays import need_textures
 from forebay.hip.devices import _on_reset, current_device, current_number
 from forebay.hip.errors import HipError, api, check_params
 from forebay.hip.facts import (
@@ -20,9 +21,13 @@ from forebay.hip.facts import (
     hipTextureDesc,
 )
 from forebay.hip.pointers import Pointer, handle_number
-from forebay.hip.textures.descriptors import Place, place_of, surface_bytes, texture_bytes
-from forebay.hip.transfers.arrays import need_textures
-from forebay.hip.transfers.formats import Format
+from forebay.hip.textures_descriptors import (
+    Place,
+    place_of,
+    surface_bytes,
+    texture_bytes,
+)
+from forebay.hip.transfers_formats import Format
 from forebay.queues.device import Device
 from forebay.queues.queue import Queue
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from forebay.hip.arrays import array_of, hipArray
+from forebay.hip.copies import check_kind, enqueue
 from forebay.hip.errors import HipError, api
 from forebay.hip.facts import (
     hipError_t,
@@ -15,9 +17,7 @@ from forebay.hip.facts import (
 )
 from forebay.hip.memory import size_of
 from forebay.hip.streams import hipStreamPerThread, queue_of
-from forebay.hip.transfers.arrays import array_of, hipArray
-from forebay.hip.transfers.copies import check_kind, enqueue
-from forebay.hip.transfers.volumes import Box
+from forebay.hip.transfers_volumes import Box
 from forebay.queues.capture_rules import refuse_synchronous
 from forebay.queues.queue import Queue
 

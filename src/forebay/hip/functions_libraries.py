@@ -9,7 +9,7 @@ from forebay.c_string import CString
 from forebay.hip.devices import device_number, number_of
 from forebay.hip.errors import OK, HipError, Result, api
 from forebay.hip.facts import hipError_t
-from forebay.hip.functions.attributes import hipFuncGetAttribute, hipFuncSetAttribute, kernel_of
+from forebay.hip.functions import hipFuncGetAttribute, hipFuncSetAttribute, kernel_of
 from forebay.hip.memory import size_of
 from forebay.hip.modules import (
     function_of,

@@ -14,7 +14,7 @@ from forebay.hip.facts import (
     hipFuncAttributes,
     hipFunction_attribute,
 )
-from forebay.hip.hardware.limits import check_bank_config, check_cache_config
+from forebay.hip.hardware_limits import check_bank_config, check_cache_config
 from forebay.hip.memory import size_of
 from forebay.hip.modules import function_of
 from forebay.queues.kernels.kernel import Kernel

@@ -1,1 +1,0 @@
-"""HIP's graphs: handles, and the functions that make, ask and change nodes of each kind."""

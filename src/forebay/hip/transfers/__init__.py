@@ -1,1 +1,0 @@
-"""Copies, memsets and the variables of modules."""
