@@ -31,52 +31,37 @@ from typing import Any
 
 import forebay.face  # noqa: F401 - it has Devices take HIP C++
 from forebay.core.errors import NotSupportedError
-from forebay.hip import addresses as attributes
-from forebay.hip import addresses_interprocess as interprocess
-from forebay.hip import addresses_managed as managed
-from forebay.hip import addresses_pools as pools
-from forebay.hip import addresses_registered as registered
-from forebay.hip import arrays as arrays
-from forebay.hip import callbacks, capture, devices, errors, events, facts, memory, modules, pointers, streams, values
-from forebay.hip import copies as copies
-from forebay.hip import functions as function_attributes
-from forebay.hip import functions_launches as launches
-from forebay.hip import functions_libraries as libraries
-from forebay.hip import functions_occupancy as occupancy
-from forebay.hip import functions_vectors as vectors
-from forebay.hip import graph_nodes as nodes
-from forebay.hip import graphs as handles
-from forebay.hip import graphs_event_nodes as event_nodes
-from forebay.hip import graphs_memory as graph_memory
-from forebay.hip import graphs_node_params as node_params
-from forebay.hip import graphs_symbols as graph_symbols
-from forebay.hip import hardware as properties
-from forebay.hip import hardware_attributes as device_attributes
-from forebay.hip import hardware_contexts as contexts
-from forebay.hip import hardware_limits as limits
-from forebay.hip import hardware_peers as peers
-from forebay.hip import texture_references as references
-from forebay.hip import textures as objects
-from forebay.hip import textures_driver_objects as driver_objects
-from forebay.hip import transfers_array_copies as array_copies
-from forebay.hip import transfers_formats as formats
-from forebay.hip import transfers_memsets as memsets
-from forebay.hip import transfers_symbols as symbols
-from forebay.hip import transfers_volumes as volumes
-from forebay.hip.functions_per_thread import per_thread
-from forebay.hip.generated import unavailable
+from forebay.hip import (
+    addresses,
+    arrays,
+    copies,
+    devices,
+    errors,
+    events,
+    facts,
+    functions,
+    graph_nodes,
+    graphs,
+    hardware,
+    memory,
+    modules,
+    pointers,
+    streams,
+    texture_references,
+    textures,
+)
+from forebay.hip.generated import per_thread, unavailable
+from forebay.hip.pointers import Vector
 
 _PARTS = (
-    facts, errors, pointers, vectors, devices, device_attributes, contexts, limits, peers, properties, streams, events,
-    callbacks, values, memory, attributes, interprocess, managed, pools, registered, arrays, formats, copies, memsets,
-    symbols, volumes, array_copies, driver_objects, objects, references, modules, function_attributes, launches,
-    libraries, occupancy, handles, nodes, node_params, event_nodes, graph_memory, graph_symbols, capture,
+    facts, errors, pointers, devices, hardware, streams, events, memory, addresses, arrays, copies, textures,
+    texture_references, modules, functions, graphs, graph_nodes,
 )  # fmt: skip
 _OTHERS = {"DeviceArray", "NDBuffer", "Pointer", "current_device", "dim3", "last_exception", "textureReference"}
 
 
 def _is_public(name: str, value: object) -> bool:
-    is_vector = isinstance(value, type) and issubclass(value, vectors.Vector) and value is not vectors.Vector
+    is_vector = isinstance(value, type) and issubclass(value, Vector) and value is not Vector
     return name.startswith(("hip", "ihip", "HIP")) or name in _OTHERS or is_vector
 
 

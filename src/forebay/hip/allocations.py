@@ -142,6 +142,15 @@ take: Callable[[int], Allocation | None] = known.take
 all_of: Callable[[int], Iterator[Allocation]] = known.all_of
 
 
+def found_at(ptr: Any) -> tuple[Allocation, int]:
+    """Return the allocation that a pointer is in, and how far in; hipErrorInvalidValue when it is in none."""
+    address, _ = address_of(ptr)
+    found = find(address) if address else None
+    if found is None:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"{address:#x} is in no allocation")
+    return found
+
+
 def base_of(memory: GraphMemory) -> int:
     """Return where memory of a graph begins; 0 when it was never made known."""
     return _graph_bases.get(memory, 0)

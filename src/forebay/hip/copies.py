@@ -1,7 +1,16 @@
-"""Copies. Sizes are in bytes, and checked where something knows better; a NumPy array cannot be overrun."""
+"""Copies and memsets, of bytes, of rows and planes, of arrays and of the variables of modules.
+
+Sizes are in bytes, and checked where something knows better; a NumPy array cannot be overrun. Those of memsets are in
+elements but for `hipMemset`, whose elements are bytes, and those of arrays in bytes and rows, unless HIP says
+otherwise.
+
+In C++ a symbol is the variable itself, which the compiler has registered. A Python program has compiled its kernels at
+run time, so it has no such symbols: it gets a pointer from `hipModuleGetGlobal`, and gives that as the symbol.
+"""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,15 +18,31 @@ import numpy as np
 
 from forebay.core.errors import InvalidArgumentError
 from forebay.core.process import refuse_on_host_thread
-from forebay.hip.allocations import Place
+from forebay.hip import allocations
+from forebay.hip.allocations import Allocation, Place
+from forebay.hip.arrays import array_of, hipArray
 from forebay.hip.compiled import copies as compiled
+from forebay.hip.compiled.handles import Address
 from forebay.hip.devices import device_number, device_of, number_of
-from forebay.hip.errors import HipError, api
-from forebay.hip.facts import hipError_t, hipMemcpyKind
-from forebay.hip.memory import size_of
-from forebay.hip.streams import queue_of
+from forebay.hip.errors import HipError, api, check_params
+from forebay.hip.facts import (
+    HIP_MEMCPY3D,
+    hip_Memcpy2D,
+    hipError_t,
+    hipExtent,
+    hipMemcpy3DParms,
+    hipMemcpy3DPeerParms,
+    hipMemcpyKind,
+    hipMemoryType,
+    hipPitchedPtr,
+    hipPos,
+)
+from forebay.hip.memory import allocate, pointer_to, size_of
+from forebay.hip.pointers import DeviceArray, Pointer, address_of, host_view
+from forebay.hip.streams import hipStreamPerThread, queue_of
 from forebay.queues.capture_rules import refuse_synchronous
 from forebay.queues.memory.buffer import Buffer
+from forebay.queues.memory.shapes import whole_number
 from forebay.queues.queue import Queue
 
 Kind = hipMemcpyKind
@@ -361,3 +386,951 @@ def hipMemcpy2DAsync(
     only where `hipMemcpyAsync` does.
     """
     _copy_2d(dst, dpitch, src, spitch, width, height, kind, stream)
+
+
+# -- memsets
+
+
+def _set(dst: Any, value: Any, count: Any, dtype: str, stream: Any, blocks: bool) -> None:
+    element = np.dtype(dtype)
+    nbytes = size_of(count) * element.itemsize
+    pattern = whole_number(value) & ((1 << 8 * element.itemsize) - 1)
+    queue = queue_of(stream)
+    if nbytes == 0:
+        return
+    place = Place(dst, nbytes, "dst")
+    buffer = place.for_device()
+    if blocks:
+        refuse_synchronous("a synchronous memset")
+    queue.fill(buffer.view(element), pattern)
+    if blocks and place.in_host_memory:
+        queue.finish()
+
+
+@compiled.hipMemset
+@api()
+def hipMemset(dst: Any, value: int, sizeBytes: int) -> None:
+    """Set bytes to the low byte of `value`, on the null stream; ``(hipError_t,)``.
+
+    `sizeBytes` bytes from `dst` on.
+
+    Does not block for memory of the device, and blocks until it is done for memory that the host can read, as HIP's.
+    hipErrorInvalidValue for memory that is not from here, or more bytes than there are, hipErrorNotSupported for memory
+    of the host that the device cannot map.
+    """
+    _set(dst, value, sizeBytes, "u1", None, True)
+
+
+@compiled.hipMemsetAsync
+@api()
+def hipMemsetAsync(dst: Any, value: int, sizeBytes: int, stream: Any = None) -> None:
+    """Set bytes in the order of the stream; ``(hipError_t,)``. See `hipMemset`.
+
+    `dst`, `value` and `sizeBytes` as there; `stream` is a stream, None or 0. Does not block.
+    """
+    _set(dst, value, sizeBytes, "u1", stream, False)
+
+
+@api()
+def hipMemsetD8(dest: Any, value: int, count: int) -> None:
+    """Set bytes, on the null stream; ``(hipError_t,)``. See `hipMemset`.
+
+    `count` bytes from `dest` on, to the low 8 bits of `value`. Blocks only where `hipMemset` does.
+    """
+    _set(dest, value, count, "u1", None, True)
+
+
+@api()
+def hipMemsetD8Async(dest: Any, value: int, count: int, stream: Any = None) -> None:
+    """Set bytes in the order of the stream; ``(hipError_t,)``. See `hipMemset`.
+
+    `count` bytes from `dest` on, to the low 8 bits of `value`; `stream` is a stream, None or 0. Does not block.
+    """
+    _set(dest, value, count, "u1", stream, False)
+
+
+@api()
+def hipMemsetD16(dest: Any, value: int, count: int) -> None:
+    """Set words of 16 bits, on the null stream; ``(hipError_t,)``. See `hipMemset`.
+
+    `count` words from `dest` on, to the low 16 bits of `value`. Blocks only where `hipMemset` does.
+    """
+    _set(dest, value, count, "u2", None, True)
+
+
+@api()
+def hipMemsetD16Async(dest: Any, value: int, count: int, stream: Any = None) -> None:
+    """Set words of 16 bits in the order of the stream; ``(hipError_t,)``. See `hipMemset`.
+
+    `count` words from `dest` on, to the low 16 bits of `value`; `stream` is a stream, None or 0. Does not block.
+    """
+    _set(dest, value, count, "u2", stream, False)
+
+
+@api()
+def hipMemsetD32(dest: Any, value: int, count: int) -> None:
+    """Set words of 32 bits, on the null stream; ``(hipError_t,)``. See `hipMemset`.
+
+    `count` words from `dest` on, to the low 32 bits of `value`. Blocks only where `hipMemset` does.
+    """
+    _set(dest, value, count, "u4", None, True)
+
+
+@api()
+def hipMemsetD32Async(dst: Any, value: int, count: int, stream: Any = None) -> None:
+    """Set words of 32 bits in the order of the stream; ``(hipError_t,)``. See `hipMemset`.
+
+    `count` words from `dst` on, to the low 32 bits of `value`; `stream` is a stream, None or 0. Does not block.
+    """
+    _set(dst, value, count, "u4", stream, False)
+
+
+def set_rows(
+    dst: Any, pitches: tuple[int, int], value: Any, extent: tuple[Any, Any, Any], dtype: str, stream: Any, blocks: bool
+) -> None:
+    """Set planes of rows of elements; the pitches are those of rows and planes in bytes, the extent's width elements.
+
+    One command for each row, or one for all that have no gaps between them.
+
+    Raises
+    ------
+    HipError
+        hipErrorInvalidValue when rows or planes overlap, and as for `hipMemset`.
+    """
+    element = np.dtype(dtype)
+    columns, height, depth = map(size_of, extent)
+    width = columns * element.itemsize
+    queue = queue_of(stream)
+    if 0 in (width, height, depth):
+        return
+    if (height > 1 or depth > 1) and (width > pitches[0] or pitches[0] % element.itemsize):
+        raise HipError(
+            hipError_t.hipErrorInvalidValue,
+            f"rows of {columns} elements of {element.itemsize} bytes, {pitches[0]} bytes apart",
+        )
+    if depth > 1 and pitches[1] < pitches[0] * height:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"planes of {height} rows, {pitches[1]} bytes apart")
+    place = Place(dst, (depth - 1) * pitches[1] + (height - 1) * pitches[0] + width, "dst")
+    buffer = place.for_device()
+    if blocks:
+        refuse_synchronous("a synchronous memset")
+    pattern = whole_number(value) & ((1 << 8 * element.itemsize) - 1)
+    for at, _, nbytes in rows_of(width, height, depth, pitches, pitches):
+        queue.fill(buffer[at : at + nbytes].view(element), pattern)
+    if blocks and place.in_host_memory:
+        queue.finish()
+
+
+def _set_2d(dst: Any, pitch: Any, value: Any, width: Any, height: Any, stream: Any, blocks: bool) -> None:
+    gap = size_of(pitch)
+    if size_of(width) > gap:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"rows of {width} bytes, {gap} apart")
+    set_rows(dst, (gap, 0), value, (width, height, 1), "u1", stream, blocks)
+
+
+@api()
+def hipMemset2D(dst: Any, pitch: int, value: int, width: int, height: int) -> None:
+    """Set `height` rows of `width` bytes, `pitch` apart, on the null stream; ``(hipError_t,)``. See `hipMemset`.
+
+    `dst` is where the first row begins; the low byte of `value` counts. hipErrorInvalidValue for a pitch below the
+    width. Blocks only where `hipMemset` does.
+    """
+    _set_2d(dst, pitch, value, width, height, None, True)
+
+
+@api()
+def hipMemset2DAsync(dst: Any, pitch: int, value: int, width: int, height: int, stream: Any = None) -> None:
+    """Set rows in the order of the stream; ``(hipError_t,)``. See `hipMemset2D`.
+
+    `dst`, `pitch`, `value`, `width` and `height` as there; `stream` is a stream, None or 0. Does not block.
+    """
+    _set_2d(dst, pitch, value, width, height, stream, False)
+
+
+@api()
+def hipMemsetD2D8(dst: Any, dstPitch: int, value: int, width: int, height: int) -> None:
+    """Set `height` rows of `width` bytes on the null stream; ``(hipError_t,)``. See `hipMemset2D`.
+
+    From `dst` on, `dstPitch` bytes from a row to the next; the low 8 bits of `value` count. Blocks only where
+    `hipMemset` does.
+    """
+    set_rows(dst, (size_of(dstPitch), 0), value, (width, height, 1), "u1", None, True)
+
+
+@api()
+def hipMemsetD2D8Async(dst: Any, dstPitch: int, value: int, width: int, height: int, stream: Any = None) -> None:
+    """Set `height` rows of `width` bytes in the order of the stream; ``(hipError_t,)``. See `hipMemset2D`.
+
+    `dst`, `dstPitch`, `value`, `width` and `height` as for `hipMemsetD2D8`; `stream` is a stream, None or 0. Does not
+    block.
+    """
+    set_rows(dst, (size_of(dstPitch), 0), value, (width, height, 1), "u1", stream, False)
+
+
+@api()
+def hipMemsetD2D16(dst: Any, dstPitch: int, value: int, width: int, height: int) -> None:
+    """Set `height` rows of `width` words of 16 bits on the null stream; ``(hipError_t,)``. See `hipMemset2D`.
+
+    From `dst` on, `dstPitch` bytes from a row to the next; the low 16 bits of `value` count. Blocks only where
+    `hipMemset` does.
+    """
+    set_rows(dst, (size_of(dstPitch), 0), value, (width, height, 1), "u2", None, True)
+
+
+@api()
+def hipMemsetD2D16Async(dst: Any, dstPitch: int, value: int, width: int, height: int, stream: Any = None) -> None:
+    """Set rows of words of 16 bits in the order of the stream; ``(hipError_t,)``. See `hipMemsetD2D16`.
+
+    `dst`, `dstPitch`, `value`, `width` and `height` as for `hipMemsetD2D16`; `stream` is a stream, None or 0. Does not
+    block.
+    """
+    set_rows(dst, (size_of(dstPitch), 0), value, (width, height, 1), "u2", stream, False)
+
+
+@api()
+def hipMemsetD2D32(dst: Any, dstPitch: int, value: int, width: int, height: int) -> None:
+    """Set `height` rows of `width` words of 32 bits on the null stream; ``(hipError_t,)``. See `hipMemset2D`.
+
+    From `dst` on, `dstPitch` bytes from a row to the next; the low 32 bits of `value` count. Blocks only where
+    `hipMemset` does.
+    """
+    set_rows(dst, (size_of(dstPitch), 0), value, (width, height, 1), "u4", None, True)
+
+
+@api()
+def hipMemsetD2D32Async(dst: Any, dstPitch: int, value: int, width: int, height: int, stream: Any = None) -> None:
+    """Set rows of words of 32 bits in the order of the stream; ``(hipError_t,)``. See `hipMemsetD2D32`.
+
+    `dst`, `dstPitch`, `value`, `width` and `height` as for `hipMemsetD2D32`; `stream` is a stream, None or 0. Does not
+    block.
+    """
+    set_rows(dst, (size_of(dstPitch), 0), value, (width, height, 1), "u4", stream, False)
+
+
+# -- rows and planes
+
+
+PITCH = 256  # bytes; a row begins where the widest vectors of any device may begin
+
+
+def _invalid(message: str) -> HipError:
+    return HipError(hipError_t.hipErrorInvalidValue, message)
+
+
+# -- memory
+
+
+def _malloc_rows(width: Any, height: Any, depth: Any = 1) -> tuple[DeviceArray, int]:
+    columns, rows, planes = size_of(width), size_of(height), size_of(depth)
+    pitch = -(-columns // PITCH) * PITCH
+    return allocate(pitch * rows * planes), pitch
+
+
+@api(outputs=2)
+def hipMallocPitch(width: int, height: int) -> tuple[DeviceArray, int]:
+    """Allocate `height` rows of `width` bytes on the current device; ``(hipError_t, pointer, pitch)``.
+
+    The pitch, the bytes from one row to the next, is a multiple of 256. A null pointer when there is nothing in it;
+    hipErrorOutOfMemory when there is not enough.
+    """
+    return _malloc_rows(width, height)
+
+
+@api(outputs=2)
+def hipMemAllocPitch(widthInBytes: int, height: int, elementSizeBytes: int) -> tuple[DeviceArray, int]:
+    """Do what `hipMallocPitch` does; hipErrorInvalidValue for no bytes, and for elements of other than 4, 8 or 16.
+
+    `height` rows of `widthInBytes` bytes, with elements of `elementSizeBytes` bytes.
+    """
+    if elementSizeBytes not in (4, 8, 16) or not (size_of(widthInBytes) and size_of(height)):
+        raise _invalid(f"hipMemAllocPitch: {height} rows of {widthInBytes} bytes, elements of {elementSizeBytes}")
+    return _malloc_rows(widthInBytes, height)
+
+
+@api(outputs=1)
+def hipMalloc3D(extent: Any) -> hipPitchedPtr:
+    """Allocate planes of rows on the current device; ``(hipError_t, hipPitchedPtr)``. See `hipMallocPitch`.
+
+    Parameters
+    ----------
+    extent : hipExtent
+        The width in bytes.
+    """
+    check_params(extent, hipExtent)
+    pointer, pitch = _malloc_rows(extent.width, extent.height, extent.depth)
+    return hipPitchedPtr(pointer, pitch, extent.width, extent.height)
+
+
+# -- copies
+
+
+class Box:
+    """What a hipMemcpy3DParms describes.
+
+    Attributes
+    ----------
+    spans : list of (int, int, int)
+        Rows: where each begins in the two places, and its bytes.
+
+    Raises
+    ------
+    HipError
+        hipErrorInvalidPitchValue for a pitch below the width; hipErrorInvalidValue for planes that overlap, null
+        pointers, an array together with a pointer, rows that are not all in an array, and arrays of other elements;
+        hipErrorContextIsDestroyed for an array that was freed.
+    """
+
+    def __init__(self, params: hipMemcpy3DParms) -> None:
+        extent = params.extent
+        self.width: int
+        self.height: int
+        self.depth: int
+        self.width, self.height, self.depth = map(size_of, (extent.width, extent.height, extent.depth))
+        self.kind: Any = params.kind
+        self.spans: list[tuple[int, int, int]] = []
+        sides = [self._side(params, side) for side in ("dst", "src")]
+        sizes = {size for *_, size in sides if size}
+        if len(sizes) > 1:
+            raise _invalid(f"elements of {sizes} bytes in two arrays")
+        self.width *= max(sizes, default=1)
+        if self.is_empty:
+            return
+        for array, _, pos, _, size in sides:
+            if array is not None:
+                position = pos.x * size, pos.y, pos.z
+                array.check_part(position, (self.width, self.height, self.depth))
+        pitches = [self._pitches(pointer) for _, pointer, *_ in sides]
+        self.spans = rows_of(self.width, self.height, self.depth, *pitches)
+        self._begins = [self._begin(pointer, pos, what, size) for _, pointer, pos, what, size in sides]
+
+    def _side(self, params: hipMemcpy3DParms, what: str) -> tuple[Any, hipPitchedPtr, hipPos, str, int]:
+        """Return an array or None, the pointer, the position, the side's name, and the bytes of an array's element."""
+        given, pointer, pos = params[f"{what}Array"], params[f"{what}Ptr"], params[f"{what}Pos"]
+        if given is None:
+            return None, pointer, pos, what, 0
+        if pointer.ptr is not None:
+            raise _invalid(f"{what} is an array and a pointer")
+        array = array_of(given)
+        return array, hipPitchedPtr(array.pointer(), array.row, array.row, array.rows), pos, what, array.format.nbytes
+
+    def _pitches(self, pointer: hipPitchedPtr) -> tuple[int, int]:
+        pitch, rows = size_of(pointer.pitch), size_of(pointer.ysize)
+        if (self.height > 1 or self.depth > 1) and pitch < self.width:
+            raise HipError(hipError_t.hipErrorInvalidPitchValue, f"rows of {self.width} bytes, {pitch} apart")
+        if self.depth > 1 and rows < self.height:
+            raise _invalid(f"planes of {self.height} rows, {rows} apart")
+        return pitch, pitch * rows
+
+    def _begin(self, pointer: hipPitchedPtr, pos: hipPos, what: str, size: int) -> Any:
+        if pointer.ptr is None:
+            raise _invalid(f"{what} is a null pointer")
+        x, y, z = map(size_of, (pos.x, pos.y, pos.z))
+        return _moved(pointer.ptr, (z * pointer.ysize + y) * pointer.pitch + x * max(size, 1))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to copy."""
+        return 0 in (self.width, self.height, self.depth)
+
+    def places(self) -> tuple[Place, Place]:
+        """Return where the copy goes, and where it comes from; errors as for `hipMemcpy`."""
+        dst, src = self._begins
+        places(dst, src, self.width, self.kind)
+        ends = [max(span[side] + span[2] for span in self.spans) for side in (0, 1)]
+        return Place(dst, ends[0], "dst"), Place(src, ends[1], "src")
+
+    def __str__(self) -> str:
+        return f"{self.width} bytes in {self.height} rows and {self.depth} planes"
+
+
+def _moved(pointer: Any, nbytes: int) -> Any:
+    """Return a place this many bytes further on, with its size if that is known."""
+    if nbytes == 0:
+        return pointer
+    view = None if isinstance(pointer, (Address, int, ctypes.c_void_p)) else host_view(pointer)
+    return Pointer(pointer) + nbytes if view is None else view[nbytes:]
+
+
+def _copy_box(params: hipMemcpy3DParms, stream: Any) -> Queue:
+    queue = queue_of(stream)
+    check_kind(params.kind)
+    box = Box(params)
+    if not box.is_empty:
+        enqueue(queue, *box.places(), box.spans)
+    return queue
+
+
+@api()
+def hipMemcpy3D(p: Any) -> None:
+    """Copy rows and planes on the null stream; ``(hipError_t,)``. Blocks until it is done.
+
+    Parameters
+    ----------
+    p : hipMemcpy3DParms
+
+    One command for each row, or one for all that have no gaps between them. hipErrorInvalidPitchValue for a pitch below
+    the width, hipErrorInvalidValue for rows that are not all in an array, and as for `hipMemcpy`.
+    """
+    check_params(p, hipMemcpy3DParms)
+    refuse_synchronous("hipMemcpy3D")
+    _copy_box(p, None).finish()
+
+
+@api()
+def hipMemcpy3DAsync(p: Any, stream: Any = None) -> None:
+    """Copy rows and planes in the order of the stream; ``(hipError_t,)``. See `hipMemcpy3D` and `hipMemcpyAsync`.
+
+    `p` is a hipMemcpy3DParms; `stream` is a stream, None or 0. Blocks only where `hipMemcpyAsync` does.
+    """
+    check_params(p, hipMemcpy3DParms)
+    _copy_box(p, stream)
+
+
+def _pointer(given: Any, side: str) -> Any:
+    """Return the pointer of one side of a structure of the driver's functions."""
+    kind = given[f"{side}MemoryType"]
+    member = "Host" if kind == hipMemoryType.hipMemoryTypeHost else "Device"
+    if kind == hipMemoryType.hipMemoryTypeUnregistered:
+        raise _invalid(f"{side}MemoryType is not set")
+    return given[f"{side}{member}"]
+
+
+def _parms(given: Any) -> hipMemcpy3DParms:
+    """Return the structure of the runtime's functions for one of the driver's."""
+    made = hipMemcpy3DParms(kind=hipMemcpyKind.hipMemcpyDefault)
+    volume = isinstance(given, HIP_MEMCPY3D)
+    made.extent = hipExtent(given["WidthInBytes"], given["Height"], given["Depth"] if volume else 1)
+    for side in ("src", "dst"):
+        position = given[f"{side}XInBytes"], given[f"{side}Y"], given[f"{side}Z"] if volume else 0
+        setattr(made, f"{side}Pos", hipPos(*position))
+        if given[f"{side}MemoryType"] == hipMemoryType.hipMemoryTypeArray:
+            array = array_of(given[f"{side}Array"])
+            extent = made.extent
+            x, y, z = map(size_of, position)
+            width, height, depth = map(size_of, (extent.width, extent.height, extent.depth))
+            array.check_part((x, y, z), (width, height, depth))
+            setattr(made, f"{side}Ptr", hipPitchedPtr(array.pointer(), array.row, array.row, array.rows))
+            continue
+        pitch = given[f"{side}Pitch"] or size_of(given["WidthInBytes"])
+        rows = (given[f"{side}Height"] if volume else 0) or given["Height"]
+        setattr(made, f"{side}Ptr", hipPitchedPtr(_pointer(given, side), pitch, pitch, rows))
+        if size_of(given["WidthInBytes"]) + position[0] > pitch:
+            raise HipError(hipError_t.hipErrorInvalidPitchValue, f"{side}Pitch is {pitch} bytes, below the width")
+    return made
+
+
+@api()
+def hipMemcpyParam2D(pCopy: Any) -> None:
+    """Copy rows, as a `hip_Memcpy2D` says, on the null stream; ``(hipError_t,)``. Blocks. See `hipMemcpy3D`.
+
+    `pCopy` is that structure.
+    """
+    check_params(pCopy, hip_Memcpy2D)
+    refuse_synchronous("hipMemcpyParam2D")
+    _copy_box(_parms(pCopy), None).finish()
+
+
+@api()
+def hipMemcpyParam2DAsync(pCopy: Any, stream: Any = None) -> None:
+    """Copy rows, as a `hip_Memcpy2D` says, in the order of the stream; ``(hipError_t,)``. See `hipMemcpy3DAsync`.
+
+    `pCopy` is that structure; `stream` is a stream, None or 0. Blocks only where `hipMemcpyAsync` does.
+    """
+    check_params(pCopy, hip_Memcpy2D)
+    _copy_box(_parms(pCopy), stream)
+
+
+@api()
+def hipDrvMemcpy2DUnaligned(pCopy: Any) -> None:
+    """Do what `hipMemcpyParam2D` does: any alignment will do there.
+
+    `pCopy` is a `hip_Memcpy2D`. Blocks. Returns ``(hipError_t,)``.
+    """
+    check_params(pCopy, hip_Memcpy2D)
+    refuse_synchronous("hipDrvMemcpy2DUnaligned")
+    _copy_box(_parms(pCopy), None).finish()
+
+
+@api()
+def hipDrvMemcpy3D(pCopy: Any) -> None:
+    """Copy rows and planes, as a `HIP_MEMCPY3D` says, on the null stream; ``(hipError_t,)``. See `hipMemcpy3D`.
+
+    `pCopy` is that structure. Blocks until it is done.
+    """
+    check_params(pCopy, HIP_MEMCPY3D)
+    refuse_synchronous("hipDrvMemcpy3D")
+    _copy_box(_parms(pCopy), None).finish()
+
+
+@api()
+def hipDrvMemcpy3DAsync(pCopy: Any, stream: Any = None) -> None:
+    """Copy rows and planes, as a `HIP_MEMCPY3D` says, in the order of the stream; ``(hipError_t,)``.
+
+    `pCopy` is that structure; `stream` is a stream, None or 0. Errors as for `hipMemcpy3D`. Blocks only where
+    `hipMemcpyAsync` does.
+    """
+    check_params(pCopy, HIP_MEMCPY3D)
+    _copy_box(_parms(pCopy), stream)
+
+
+def _copy_box_peer(p: Any, stream: Any) -> None:
+    check_params(p, hipMemcpy3DPeerParms)
+    for number in (p.srcDevice, p.dstDevice):
+        device_of(device_number(number))
+    members = {name: p[name] for name in p.PROPERTIES() if not name.endswith("Device")}
+    _copy_box(hipMemcpy3DParms(**members, kind=hipMemcpyKind.hipMemcpyDeviceToDevice), stream)
+
+
+@api()
+def hipMemcpy3DPeer(p: Any) -> None:
+    """Copy rows and planes from one device's memory to another's, as a `hipMemcpy3DPeerParms` says; ``(hipError_t,)``.
+
+    `p` is that structure. Does not block. Errors as for `hipMemcpy3D`.
+
+    On the null stream of the current device; through the host, as `hipMemcpyPeer`. hipErrorInvalidDevice for an unknown
+    device.
+    """
+    refuse_synchronous("hipMemcpy3DPeer")
+    _copy_box_peer(p, None)
+
+
+@api()
+def hipMemcpy3DPeerAsync(p: Any, stream: Any = None) -> None:
+    """Do what `hipMemcpy3DPeer` does, in the order of the stream; ``(hipError_t,)``.
+
+    `p` is a `hipMemcpy3DPeerParms`; `stream` is a stream, None or 0. Does not block.
+    """
+    _copy_box_peer(p, stream)
+
+
+# -- memsets
+
+
+def _set_3d(pointer: Any, value: Any, extent: Any, stream: Any, blocks: bool) -> None:
+    check_params(pointer, hipPitchedPtr)
+    check_params(extent, hipExtent)
+    pitch, rows = size_of(pointer.pitch), size_of(pointer.ysize)
+    size = extent.width, extent.height, extent.depth
+    if size_of(extent.width) > pitch:
+        raise _invalid(f"rows of {extent.width} bytes, {pitch} apart")
+    set_rows(pointer.ptr, (pitch, pitch * rows), value, size, "u1", stream, blocks)
+
+
+@api()
+def hipMemset3D(pitchedDevPtr: Any, value: int, extent: Any) -> None:
+    """Set bytes of rows and planes on the null stream; ``(hipError_t,)``. See `hipMemset`.
+
+    `value` is the byte: the low 8 bits count. Blocks only where `hipMemset` does.
+
+    Parameters
+    ----------
+    pitchedDevPtr : hipPitchedPtr
+    extent : hipExtent
+        The width in bytes.
+
+    hipErrorInvalidValue for a pitch below the width, and planes that overlap.
+    """
+    _set_3d(pitchedDevPtr, value, extent, None, True)
+
+
+@api()
+def hipMemset3DAsync(pitchedDevPtr: Any, value: int, extent: Any, stream: Any = None) -> None:
+    """Set bytes of rows and planes in the order of the stream; ``(hipError_t,)``. See `hipMemset3D`.
+
+    `pitchedDevPtr`, `value` and `extent` as there; `stream` is a stream, None or 0. Does not block.
+    """
+    _set_3d(pitchedDevPtr, value, extent, stream, False)
+
+
+# -- arrays
+
+
+def _side(array: hipArray, x: Any, y: Any, width: int, height: int) -> tuple[hipPitchedPtr, hipPos]:
+    """One end of a copy: the array, and where in it."""
+    at = size_of(x), size_of(y), 0
+    array.check_part(at, (width, height, 1))
+    return hipPitchedPtr(array.pointer(), array.row, array.row, array.rows), hipPos(*at)
+
+
+def _memory(pointer: Any, pitch: Any, height: int) -> tuple[hipPitchedPtr, hipPos]:
+    return hipPitchedPtr(pointer, size_of(pitch), size_of(pitch), height), hipPos()
+
+
+def _copy_between(
+    dst: tuple[hipPitchedPtr, hipPos],
+    src: tuple[hipPitchedPtr, hipPos],
+    width: int,
+    height: int,
+    kind: Any,
+    queue: Queue,
+) -> Queue:
+    extent = hipExtent(width, height, 1)
+    box = Box(hipMemcpy3DParms(None, src[1], src[0], None, dst[1], dst[0], extent, kind))
+    if not box.is_empty:
+        enqueue(queue, *box.places(), box.spans)
+    return queue
+
+
+def _check_pitch(pitch: Any, width: int) -> None:
+    if size_of(pitch) < width:
+        raise HipError(hipError_t.hipErrorInvalidPitchValue, f"rows of {width} bytes, {pitch} apart")
+
+
+def _to(dst: Any, x: Any, y: Any, src: Any, pitch: Any, width: Any, height: Any, kind: Any, stream: Any) -> Queue:
+    columns, rows, queue = size_of(width), size_of(height), queue_of(stream)
+    check_kind(kind)
+    array = array_of(dst)
+    _check_pitch(pitch, columns)
+    return _copy_between(_side(array, x, y, columns, rows), _memory(src, pitch, rows), columns, rows, kind, queue)
+
+
+def _from(dst: Any, pitch: Any, src: Any, x: Any, y: Any, width: Any, height: Any, kind: Any, stream: Any) -> Queue:
+    columns, rows, queue = size_of(width), size_of(height), queue_of(stream)
+    check_kind(kind)
+    array = array_of(src)
+    _check_pitch(pitch, columns)
+    return _copy_between(_memory(dst, pitch, rows), _side(array, x, y, columns, rows), columns, rows, kind, queue)
+
+
+@api()
+def hipMemcpy2DToArray(
+    dst: Any, wOffset: int, hOffset: int, src: Any, spitch: int, width: int, height: int, kind: int
+) -> None:
+    """Copy `height` rows of `width` bytes, `spitch` apart, into an array; ``(hipError_t,)``. Blocks.
+
+    `src` and `kind` as for `hipMemcpy`.
+
+    Parameters
+    ----------
+    dst : hipArray
+    wOffset, hOffset : int
+        Bytes into a row of the array, and rows.
+
+    hipErrorInvalidHandle for a null array, hipErrorContextIsDestroyed for one that was freed, hipErrorInvalidPitchValue
+    for a pitch below the width, hipErrorInvalidValue for rows that are not all in the array; otherwise as
+    `hipMemcpy2D`.
+    """
+    refuse_synchronous("hipMemcpy2DToArray")
+    _to(dst, wOffset, hOffset, src, spitch, width, height, kind, None).finish()
+
+
+@api()
+def hipMemcpy2DToArrayAsync(
+    dst: Any, wOffset: int, hOffset: int, src: Any, spitch: int, width: int, height: int, kind: int, stream: Any = None
+) -> None:
+    """Copy rows into an array in the order of the stream; ``(hipError_t,)``. See `hipMemcpy2DToArray`.
+
+    `dst`, `wOffset`, `hOffset`, `src`, `spitch`, `width`, `height` and `kind` as there; `stream` is a stream, None or
+    0. Blocks only where `hipMemcpyAsync` does.
+    """
+    _to(dst, wOffset, hOffset, src, spitch, width, height, kind, stream)
+
+
+@api()
+def hipMemcpy2DFromArray(
+    dst: Any, dpitch: int, src: Any, wOffset: int, hOffset: int, width: int, height: int, kind: int
+) -> None:
+    """Copy rows from an array; ``(hipError_t,)``. Blocks. See `hipMemcpy2DToArray`.
+
+    `height` rows of `width` bytes, from `wOffset` bytes and `hOffset` rows into `src` to `dst`, there `dpitch` bytes
+    apart. `kind` as for `hipMemcpy`.
+    """
+    refuse_synchronous("hipMemcpy2DFromArray")
+    _from(dst, dpitch, src, wOffset, hOffset, width, height, kind, None).finish()
+
+
+@api()
+def hipMemcpy2DFromArrayAsync(
+    dst: Any, dpitch: int, src: Any, wOffset: int, hOffset: int, width: int, height: int, kind: int, stream: Any = None
+) -> None:
+    """Copy rows from an array in the order of the stream; ``(hipError_t,)``. See `hipMemcpy2DToArray`.
+
+    `dst`, `dpitch`, `src`, `wOffset`, `hOffset`, `width`, `height` and `kind` as for `hipMemcpy2DFromArray`; `stream`
+    is a stream, None or 0. Blocks only where `hipMemcpyAsync` does.
+    """
+    _from(dst, dpitch, src, wOffset, hOffset, width, height, kind, stream)
+
+
+@api()
+def hipMemcpy2DArrayToArray(
+    dst: Any, wOffsetDst: int, hOffsetDst: int, src: Any, wOffsetSrc: int, hOffsetSrc: int, width: int, height: int,
+    kind: int = Kind.hipMemcpyDeviceToDevice,
+) -> None:  # fmt: skip
+    """Copy rows from one array to another; ``(hipError_t,)``. Blocks. See `hipMemcpy2DToArray`.
+
+    `height` rows of `width` bytes, from `wOffsetSrc` bytes and `hOffsetSrc` rows into `src` to `wOffsetDst` bytes and
+    `hOffsetDst` rows into `dst`. `kind` is DeviceToDevice or Default.
+    """
+    refuse_synchronous("hipMemcpy2DArrayToArray")
+    columns, rows = size_of(width), size_of(height)
+    to = _side(array_of(dst), wOffsetDst, hOffsetDst, columns, rows)
+    source = _side(array_of(src), wOffsetSrc, hOffsetSrc, columns, rows)
+    _copy_between(to, source, columns, rows, kind, queue_of(None)).finish()
+
+
+def _linear(array: hipArray, x: Any, y: Any, nbytes: int) -> tuple[hipPitchedPtr, hipPos]:
+    """One end of a copy of bytes that go on in the next row."""
+    begin = size_of(y) * array.row + size_of(x)
+    if begin + nbytes > array.row * array.rows:
+        raise HipError(
+            hipError_t.hipErrorInvalidValue,
+            f"{nbytes} bytes from byte {begin} on: the array has {array.row * array.rows}",
+        )
+    return hipPitchedPtr(array.pointer() + begin, nbytes, nbytes, 1), hipPos()
+
+
+def _copy_bytes(dst: Any, src: Any, nbytes: int, kind: Any, stream: Any) -> Queue:
+    return _copy_between(dst, src, nbytes, 1, kind, queue_of(stream))
+
+
+@api()
+def hipMemcpyToArray(dst: Any, wOffset: int, hOffset: int, src: Any, count: int, kind: int) -> None:
+    """Copy bytes into an array, from a byte of a row on and into the rows after it; ``(hipError_t,)``. Blocks.
+
+    `count` bytes from `src`, to `wOffset` bytes and `hOffset` rows into `dst`; `kind` as for `hipMemcpy`.
+
+    Errors as `hipMemcpy2DToArray`.
+    """
+    refuse_synchronous("hipMemcpyToArray")
+    nbytes = size_of(count)
+    to = _linear(array_of(dst), wOffset, hOffset, nbytes)
+    _copy_bytes(to, _memory(src, nbytes, 1), nbytes, kind, None).finish()
+
+
+def _from_array(dst: Any, srcArray: Any, wOffset: Any, hOffset: Any, count: Any, kind: Any, stream: Any) -> None:
+    refuse_synchronous("hipMemcpyFromArray")
+    nbytes = size_of(count)
+    source = _linear(array_of(srcArray), wOffset, hOffset, nbytes)
+    _copy_bytes(_memory(dst, nbytes, 1), source, nbytes, kind, stream).finish()
+
+
+@api()
+def hipMemcpyFromArray(dst: Any, srcArray: Any, wOffset: int, hOffset: int, count: int, kind: int) -> None:
+    """Copy bytes from an array; ``(hipError_t,)``. Blocks. See `hipMemcpyToArray`.
+
+    `count` bytes to `dst`, from `wOffset` bytes and `hOffset` rows into `srcArray`; `kind` as for `hipMemcpy`.
+    """
+    _from_array(dst, srcArray, wOffset, hOffset, count, kind, None)
+
+
+@api()
+def hipMemcpyFromArray_spt(dst: Any, src: Any, wOffsetSrc: int, hOffset: int, count: int, kind: int) -> None:
+    """Do what `hipMemcpyFromArray` does, with `hipStreamPerThread` for the null stream. Blocks until it is done.
+
+    `count` bytes to `dst`, from `wOffsetSrc` bytes and `hOffset` rows into `src`; `kind` as for `hipMemcpy`.
+    """
+    _from_array(dst, src, wOffsetSrc, hOffset, count, kind, hipStreamPerThread)
+
+
+@api()
+def hipMemcpyHtoA(dstArray: Any, dstOffset: int, srcHost: Any, count: int) -> None:
+    """Copy bytes from the host into an array, from a byte of it on; ``(hipError_t,)``. Blocks.
+
+    `count` bytes from `srcHost`, to `dstOffset` bytes into `dstArray`. Errors as for `hipMemcpyToArray`.
+    """
+    refuse_synchronous("hipMemcpyHtoA")
+    nbytes = size_of(count)
+    to = _linear(array_of(dstArray), dstOffset, 0, nbytes)
+    _copy_bytes(to, _memory(srcHost, nbytes, 1), nbytes, Kind.hipMemcpyHostToDevice, None).finish()
+
+
+@api()
+def hipMemcpyHtoAAsync(dstArray: Any, dstOffset: int, srcHost: Any, ByteCount: int, stream: Any = None) -> None:
+    """Copy bytes from the host into an array in the order of the stream; ``(hipError_t,)``.
+
+    `ByteCount` bytes from `srcHost`, to `dstOffset` bytes into `dstArray`; `stream` is a stream, None or 0. Errors as
+    for `hipMemcpyToArray`. Blocks only where `hipMemcpyAsync` does.
+    """
+    nbytes = size_of(ByteCount)
+    to = _linear(array_of(dstArray), dstOffset, 0, nbytes)
+    _copy_bytes(to, _memory(srcHost, nbytes, 1), nbytes, Kind.hipMemcpyHostToDevice, stream)
+
+
+@api()
+def hipMemcpyAtoH(dst: Any, srcArray: Any, srcOffset: int, count: int) -> None:
+    """Copy bytes from an array, from a byte of it on, to the host; ``(hipError_t,)``. Blocks.
+
+    `count` bytes, from `srcOffset` bytes into `srcArray` to `dst`. Errors as for `hipMemcpyToArray`.
+    """
+    refuse_synchronous("hipMemcpyAtoH")
+    nbytes = size_of(count)
+    source = _linear(array_of(srcArray), srcOffset, 0, nbytes)
+    _copy_bytes(_memory(dst, nbytes, 1), source, nbytes, Kind.hipMemcpyDeviceToHost, None).finish()
+
+
+@api()
+def hipMemcpyAtoHAsync(dstHost: Any, srcArray: Any, srcOffset: int, ByteCount: int, stream: Any = None) -> None:
+    """Copy bytes from an array to the host in the order of the stream; ``(hipError_t,)``.
+
+    `ByteCount` bytes, from `srcOffset` bytes into `srcArray` to `dstHost`; `stream` is a stream, None or 0. Errors as
+    for `hipMemcpyToArray`. Blocks only where `hipMemcpyAsync` does.
+    """
+    nbytes = size_of(ByteCount)
+    source = _linear(array_of(srcArray), srcOffset, 0, nbytes)
+    _copy_bytes(_memory(dstHost, nbytes, 1), source, nbytes, Kind.hipMemcpyDeviceToHost, stream)
+
+
+@api()
+def hipMemcpyAtoD(dstDevice: Any, srcArray: Any, srcOffset: int, ByteCount: int) -> None:
+    """Copy bytes from an array, from a byte of it on, to memory of the device; ``(hipError_t,)``. Blocks.
+
+    `ByteCount` bytes, from `srcOffset` bytes into `srcArray` to `dstDevice`. Errors as for `hipMemcpyToArray`.
+    """
+    refuse_synchronous("hipMemcpyAtoD")
+    nbytes = size_of(ByteCount)
+    source = _linear(array_of(srcArray), srcOffset, 0, nbytes)
+    _copy_bytes(_memory(dstDevice, nbytes, 1), source, nbytes, Kind.hipMemcpyDeviceToDevice, None).finish()
+
+
+@api()
+def hipMemcpyDtoA(dstArray: Any, dstOffset: int, srcDevice: Any, ByteCount: int) -> None:
+    """Copy bytes from memory of the device into an array, from a byte of it on; ``(hipError_t,)``. Blocks.
+
+    `ByteCount` bytes from `srcDevice`, to `dstOffset` bytes into `dstArray`. Errors as for `hipMemcpyToArray`.
+    """
+    refuse_synchronous("hipMemcpyDtoA")
+    nbytes = size_of(ByteCount)
+    to = _linear(array_of(dstArray), dstOffset, 0, nbytes)
+    _copy_bytes(to, _memory(srcDevice, nbytes, 1), nbytes, Kind.hipMemcpyDeviceToDevice, None).finish()
+
+
+@api()
+def hipMemcpyAtoA(dstArray: Any, dstOffset: int, srcArray: Any, srcOffset: int, ByteCount: int) -> None:
+    """Copy bytes from one array to another, from a byte of each on; ``(hipError_t,)``. Blocks.
+
+    `ByteCount` bytes, from `srcOffset` bytes into `srcArray` to `dstOffset` bytes into `dstArray`. Errors as for
+    `hipMemcpyToArray`.
+    """
+    refuse_synchronous("hipMemcpyAtoA")
+    nbytes = size_of(ByteCount)
+    to = _linear(array_of(dstArray), dstOffset, 0, nbytes)
+    source = _linear(array_of(srcArray), srcOffset, 0, nbytes)
+    _copy_bytes(to, source, nbytes, Kind.hipMemcpyDeviceToDevice, None).finish()
+
+
+# -- variables of modules
+
+
+TO = (Kind.hipMemcpyHostToDevice, Kind.hipMemcpyDeviceToDevice, Kind.hipMemcpyDefault)
+FROM = (Kind.hipMemcpyDeviceToHost, Kind.hipMemcpyDeviceToDevice, Kind.hipMemcpyDefault)
+
+
+def variable_of(symbol: Any) -> Allocation:
+    """Return the variable that begins where `hipModuleGetGlobal` said.
+
+    Raises
+    ------
+    HipError
+        hipErrorInvalidSymbol for anything else.
+    """
+    address, _ = address_of(symbol)
+    found = allocations.peek(address) if address else None
+    if found is None or not found.variable:
+        raise HipError(
+            hipError_t.hipErrorInvalidSymbol,
+            f"no variable of a module begins at {address:#x}; a symbol is the pointer that hipModuleGetGlobal returns",
+        )
+    return found
+
+
+def within(symbol: Any, offset: Any) -> Pointer:
+    """Return the pointer to a byte of a variable. A copy finds out whether the variable has as many from there on."""
+    return pointer_to(variable_of(symbol)) + size_of(offset)
+
+
+def check_symbol_kind(kind: Any, kinds: tuple[Kind, ...]) -> None:
+    """Raise for a kind of copy that is not for symbols, or goes the other way; hipErrorInvalidMemcpyDirection."""
+    if kind not in kinds:
+        raise HipError(hipError_t.hipErrorInvalidMemcpyDirection, f"a copy of a symbol cannot be of kind {kind!r}")
+
+
+def _copy_symbol(
+    symbol: Any, other: Any, size: Any, offset: Any, kind: Any, kinds: tuple[Kind, ...], stream: Any
+) -> None:
+    nbytes = size_of(size)
+    inside = within(symbol, offset)
+    check_symbol_kind(kind, kinds)
+    queue = queue_of(stream)
+    if nbytes:
+        dst, src = (inside, other) if kinds is TO else (other, inside)
+        enqueue(queue, *places(dst, src, nbytes, kind))
+
+
+@api(outputs=1)
+def hipGetSymbolAddress(symbol: Any) -> DeviceArray:
+    """Return ``(hipError_t, pointer)`` of a variable: what `hipModuleGetGlobal` returned, which is given.
+
+    `symbol` is that pointer.
+
+    hipErrorInvalidSymbol for anything else.
+    """
+    return pointer_to(variable_of(symbol))
+
+
+@api(outputs=1)
+def hipGetSymbolSize(symbol: Any) -> int:
+    """Return ``(hipError_t, bytes)`` of a variable; hipErrorInvalidSymbol as for `hipGetSymbolAddress`.
+
+    `symbol` is what `hipModuleGetGlobal` returned.
+    """
+    return variable_of(symbol).nbytes
+
+
+@api()
+def hipMemcpyToSymbol(
+    symbol: Any, src: Any, sizeBytes: int, offset: int = 0, kind: int = Kind.hipMemcpyHostToDevice
+) -> None:
+    """Copy into a variable of a module on the null stream; ``(hipError_t,)``. Blocks until it is done.
+
+    `sizeBytes` bytes from `src`.
+
+    Parameters
+    ----------
+    symbol : pointer
+        What `hipModuleGetGlobal` returned.
+    offset : int
+        Bytes into the variable.
+    kind : hipMemcpyKind
+        HostToDevice, DeviceToDevice or Default.
+
+    hipErrorInvalidSymbol for anything but a variable, hipErrorInvalidValue beyond its end,
+    hipErrorInvalidMemcpyDirection for other kinds. See `hipMemcpy`.
+    """
+    refuse_synchronous("hipMemcpyToSymbol")
+    _copy_symbol(symbol, src, sizeBytes, offset, kind, TO, None)
+    queue_of(None).finish()
+
+
+@api()
+def hipMemcpyToSymbolAsync(symbol: Any, src: Any, sizeBytes: int, offset: int, kind: int, stream: Any = None) -> None:
+    """Copy into a variable in the order of the stream; ``(hipError_t,)``. See `hipMemcpyToSymbol`.
+
+    `symbol`, `src`, `sizeBytes`, `offset` and `kind` as there; `stream` is a stream, None or 0. Blocks only where
+    `hipMemcpyAsync` does.
+    """
+    _copy_symbol(symbol, src, sizeBytes, offset, kind, TO, stream)
+
+
+@api()
+def hipMemcpyFromSymbol(
+    dst: Any, symbol: Any, sizeBytes: int, offset: int = 0, kind: int = Kind.hipMemcpyDeviceToHost
+) -> None:
+    """Copy from a variable of a module on the null stream; ``(hipError_t,)``. Blocks until it is done.
+
+    `sizeBytes` bytes to `dst`, from `offset` bytes into the variable `symbol` on.
+
+    The kind is DeviceToHost, DeviceToDevice or Default; otherwise as `hipMemcpyToSymbol`.
+    """
+    refuse_synchronous("hipMemcpyFromSymbol")
+    _copy_symbol(symbol, dst, sizeBytes, offset, kind, FROM, None)
+    queue_of(None).finish()
+
+
+@api()
+def hipMemcpyFromSymbolAsync(dst: Any, symbol: Any, sizeBytes: int, offset: int, kind: int, stream: Any = None) -> None:
+    """Copy from a variable in the order of the stream; ``(hipError_t,)``. See `hipMemcpyFromSymbol`.
+
+    `dst`, `symbol`, `sizeBytes`, `offset` and `kind` as there; `stream` is a stream, None or 0. Blocks only where
+    `hipMemcpyAsync` does.
+    """
+    _copy_symbol(symbol, dst, sizeBytes, offset, kind, FROM, stream)

@@ -169,7 +169,7 @@ _make_work: Callable[[str, ihipEvent_t], Any]
 
 
 def connect(make_work: Callable[[str, ihipEvent_t], Any]) -> None:
-    """Set what makes the work of a node that does something ("record", "wait") with an event: `graphs.parts`."""
+    """Set what makes the work of a node that does something ("record", "wait") with an event: `graphs`."""
     global _make_work
     _make_work = make_work
 

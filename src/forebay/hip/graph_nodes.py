@@ -1,32 +1,155 @@
-"""The nodes of graphs: adding them, and asking for them. Dependencies are given as a list and its length."""
+"""The nodes of graphs: adding them, asking what they do, and changing it. Dependencies are a list and its length.
+
+A node is changed in a graph, or in what was instantiated from it. What was instantiated before does not see a change of
+the graph, nor the graph one of what was instantiated; launches under way see neither.
+
+Memory that graphs allocate is there from the making of its node on, until the node's graph and what was instantiated
+from it are gone; when a launch has handed it out then, until it is freed.
+"""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from forebay.hip.copies import CopyOnHost
-from forebay.hip.errors import HipError, api
-from forebay.hip.facts import hipError_t, hipGraphNodeType
+import numpy as np
+
+from forebay.core.errors import InvalidArgumentError, NotSupportedError
+from forebay.hip import allocations
+from forebay.hip.allocations import Place
+from forebay.hip.compiled.launch import kernel_arguments
+from forebay.hip.copies import FROM, TO, Box, CopyOnHost, check_symbol_kind, parts_of, within
+from forebay.hip.devices import device_number, device_of, infos, number_of
+from forebay.hip.errors import HipError, api, check_params
+from forebay.hip.events import event_of, ihipEvent_t
+from forebay.hip.facts import (
+    hipError_t,
+    hipExtent,
+    hipGraphMemAttributeType,
+    hipGraphNodeType,
+    hipHostNodeParams,
+    hipKernelNodeParams,
+    hipMemAllocationType,
+    hipMemAllocNodeParams,
+    hipMemcpy3DParms,
+    hipMemcpyKind,
+    hipMemLocation,
+    hipMemLocationType,
+    hipMemoryType,
+    hipMemPoolProps,
+    hipMemsetParams,
+    hipPitchedPtr,
+)
 from forebay.hip.graphs import (
+    Mark,
+    PartedGraph,
     copy_of,
+    event_work,
+    executable_of,
     graph_of,
+    has_marks,
     hipGraphNode,
     ihipGraph,
+    invalid_values,
+    mark_of,
     node_of,
     nodes_in,
 )
-from forebay.hip.graphs_parts import has_marks, mark_of
-from forebay.hip.graphs_works import (
-    copy_params,
-    copy_work,
-    host_work,
-    invalid,
-    kernel_work,
-    memset_work,
-)
-from forebay.queues.graphs.executable import Work
+from forebay.hip.memory import hand_out, size_of
+from forebay.hip.modules import extents_of, function_of
+from forebay.hip.pointers import DeviceArray, address_of
+from forebay.hip.streams import host_call
+from forebay.queues.graphs.executable import Work, figures_of, make_copy, make_fill, make_host, make_kernel, make_list
 from forebay.queues.graphs.graph import Graph, Node
+from forebay.queues.memory.shapes import whole_number
+
+ELEMENTS = {1: "u1", 2: "u2", 4: "u4"}
+
+
+def invalid(message: str) -> HipError:
+    """Return what ends a call with hipErrorInvalidValue."""
+    return HipError(hipError_t.hipErrorInvalidValue, message)
+
+
+def kernel_work(device: Any, params: Any) -> Work:
+    """Return the launch that a hipKernelNodeParams describes."""
+    check_params(params, hipKernelNodeParams)
+    if params.func is None:
+        raise invalid("the function is None")
+    try:
+        function = function_of(params.func)
+    except HipError as error:
+        raise HipError(hipError_t.hipErrorInvalidDeviceFunction, str(error)) from error
+    with invalid_values():
+        arguments = kernel_arguments(function, params.sharedMemBytes, params.kernelParams, params.extra)
+        return make_kernel(
+            device, function.kernel, extents_of(params.gridDim), extents_of(params.blockDim), tuple(arguments)
+        )
+
+
+def host_work(params: Any) -> Work:
+    """Return the call that a hipHostNodeParams describes."""
+    check_params(params, hipHostNodeParams)
+    return make_host(host_call(params.fn, params.userData))
+
+
+def copy_params(dst: Any, src: Any, count: Any, kind: Any) -> hipMemcpy3DParms:
+    """Return the structure for this many bytes in one row.
+
+    Raises
+    ------
+    HipError
+        hipErrorInvalidValue for 0 bytes.
+    """
+    nbytes = size_of(count)
+    if nbytes == 0:
+        raise invalid("a copy of 0 bytes")
+    dst_ptr, src_ptr = (hipPitchedPtr(ptr, nbytes, nbytes, 1) for ptr in (dst, src))
+    return hipMemcpy3DParms(dstPtr=dst_ptr, srcPtr=src_ptr, extent=hipExtent(nbytes, 1, 1), kind=kind)
+
+
+def has_rows(params: Any) -> bool:
+    """Whether a structure is about more than one row."""
+    if isinstance(params, hipMemsetParams):
+        return params.height > 1
+    return bool(params.extent.height > 1 or params.extent.depth > 1)
+
+
+def copy_work(device: Any, params: Any) -> Work:
+    """Return the copy that a hipMemcpy3DParms describes: row by row, or in one piece if there are no gaps."""
+    check_params(params, hipMemcpy3DParms)
+    box = Box(params)
+    if box.is_empty:
+        raise invalid(f"a copy of {box}")
+    to, source = box.places()
+    with invalid_values():
+        if to.buffer is None and source.buffer is None:
+            return make_host(CopyOnHost(to, source, box.spans))
+        rows = [make_copy(device, at, of) for at, of in parts_of(to, source, box.spans)]
+    return rows[0] if len(rows) == 1 else make_list("copy", rows)
+
+
+def memset_work(device: Any, params: Any) -> Work:
+    """Return the fill that a hipMemsetParams describes: row by row, or in one piece if there are no gaps."""
+    check_params(params, hipMemsetParams)
+    if params.elementSize not in ELEMENTS:
+        raise invalid(f"elements of {params.elementSize} bytes")
+    element = np.dtype(ELEMENTS[params.elementSize])
+    height, row = size_of(params.height), size_of(params.width) * element.itemsize
+    pitch = size_of(params.pitch) if height > 1 else row
+    if row == 0 or height == 0 or pitch < row:
+        raise invalid(f"{height} rows of {row} bytes, {pitch} apart")
+    buffer = Place(params.dst, pitch * height if height > 1 else row, "dst").for_device()
+    value = whole_number(params.value) & ((1 << 8 * element.itemsize) - 1)
+    parts = [(0, row * height)] if pitch == row else [(i * pitch, i * pitch + row) for i in range(height)]
+    with invalid_values():
+        rows = [make_fill(device, buffer[at:end].view(element), value) for at, end in parts]
+    return rows[0] if len(rows) == 1 else make_list("fill", rows)
+
+
+# -- nodes
+
 
 TYPES = {
     "kernel": hipGraphNodeType.hipGraphNodeTypeKernel,
@@ -332,3 +455,632 @@ def hipGraphNodeFindInClone(originalNode: Any, clonedGraph: Any) -> hipGraphNode
 def copies_on_host(work: Work) -> bool:
     """Whether it is a copy within memory of the host, which is a function for forebay."""
     return isinstance(getattr(work, "function", None), CopyOnHost)
+
+
+# -- what nodes do
+
+
+KINDS = {"kernel": "launches a kernel", "copy": "copies", "fill": "sets memory", "host": "calls a host function"}
+
+
+def _node_that(node: Any, kind: str) -> hipGraphNode:
+    """The node, which has to do this."""
+    known = node_of(node)
+    assert known.node is not None
+    if ("copy" if copies_on_host(known.node.work) else known.node.kind) != kind:
+        raise invalid(f"this is not a node that {KINDS[kind]}")
+    return known
+
+
+def _get_params(node: Any, kind: str) -> Any:
+    known = _node_that(node, kind)
+    if known.params is None:
+        raise NotSupportedError("this node was captured, so it has no parameters to return")
+    return known.params.copy()
+
+
+def set_node(node: Any, kind: str, params: Any, make: Callable[[Any, Any], Work]) -> None:
+    """Let a node of this kind do what `make` makes from a structure, of which it keeps a copy."""
+    known = _node_that(node, kind)
+    assert known.node is not None
+    graph = known.node.graph
+    assert graph is not None
+    graph._replace({known.node: make(graph.device, params)})
+    known.params = params.copy()
+
+
+def _set_in(executable: Any, node: Any, kind: str, params: Any, make: Callable[[Any, Any], Work]) -> None:
+    made, known = executable_of(executable), _node_that(node, kind)
+    assert known.node is not None
+    work = make(made.device, params)
+    with invalid_values():
+        made._set(known.node, known.node.kind, lambda: work)
+
+
+# -- kernels
+
+
+@api(outputs=1)
+def hipGraphKernelNodeGetParams(node: Any) -> hipKernelNodeParams:
+    """Return ``(hipError_t, hipKernelNodeParams)``: a copy of what a node was made from, or set to last.
+
+    hipErrorInvalidValue when it is not a kernel node, hipErrorNotSupported when it was captured.
+    """
+    params: hipKernelNodeParams = _get_params(node, "kernel")
+    return params
+
+
+@api()
+def hipGraphKernelNodeSetParams(node: Any, pNodeParams: Any) -> None:
+    """Let a node launch something else in what is instantiated from now on; ``(hipError_t,)``.
+
+    `node` is a kernel node, and `pNodeParams` a hipKernelNodeParams.
+
+    hipErrorInvalidValue when it is not a kernel node, and as for `hipGraphAddKernelNode`.
+    """
+    set_node(node, "kernel", pNodeParams, kernel_work)
+
+
+@api()
+def hipGraphExecKernelNodeSetParams(hGraphExec: Any, node: Any, pNodeParams: Any) -> None:
+    """Let a node launch something else from the next launch of an executable graph on; ``(hipError_t,)``.
+
+    `hGraphExec` is the executable graph, `node` a kernel node, and `pNodeParams` a hipKernelNodeParams.
+
+    The graph and launches under way are not changed. hipErrorInvalidValue when it is not a kernel node of the graph
+    that this was instantiated from, or was added since; and as for `hipGraphAddKernelNode`.
+    """
+    _set_in(hGraphExec, node, "kernel", pNodeParams, kernel_work)
+
+
+# -- copies
+
+
+@api(outputs=1)
+def hipGraphMemcpyNodeGetParams(node: Any) -> hipMemcpy3DParms:
+    """Return ``(hipError_t, hipMemcpy3DParms)``, of one row for `hipGraphAddMemcpyNode1D`.
+
+    `node` is a copy node; hipErrorInvalidValue for another.
+
+    See `hipGraphKernelNodeGetParams`.
+    """
+    params: hipMemcpy3DParms = _get_params(node, "copy")
+    return params
+
+
+@api()
+def hipGraphMemcpyNodeSetParams(node: Any, pNodeParams: Any) -> None:
+    """Let a node copy something else in what is instantiated from now on, also the other way; ``(hipError_t,)``.
+
+    `node` is a copy node, and `pNodeParams` a hipMemcpy3DParms.
+
+    hipErrorInvalidValue when it copies nothing, and as for `hipGraphAddMemcpyNode`.
+    """
+    set_node(node, "copy", pNodeParams, copy_work)
+
+
+@api()
+def hipGraphMemcpyNodeSetParams1D(node: Any, dst: Any, src: Any, count: int, kind: int) -> None:
+    """Do what `hipGraphMemcpyNodeSetParams` does, for bytes in one row; ``(hipError_t,)``.
+
+    `node` is a copy node; `count` bytes from `src` to `dst`, of this `kind`.
+    """
+    set_node(node, "copy", copy_params(dst, src, count, kind), copy_work)
+
+
+def set_copy_in(executable: Any, node: Any, params: Any) -> None:
+    """Let a copy node of an executable graph copy something else."""
+    known = _node_that(node, "copy")
+    check_params(params, hipMemcpy3DParms)
+    if has_rows(params) or (known.params is not None and has_rows(known.params)):
+        raise invalid("copies of rows are not changed in an executable graph")
+
+    def make(device: Any, given: Any) -> Work:
+        work = copy_work(device, given)
+        if known.params is not None and hipMemcpyKind(known.params.kind) != given.kind:
+            raise invalid(f"the node copies {hipMemcpyKind(known.params.kind).name}: that is not changed")
+        return work
+
+    _set_in(executable, node, "copy", params, make)
+
+
+@api()
+def hipGraphExecMemcpyNodeSetParams(hGraphExec: Any, node: Any, pNodeParams: Any) -> None:
+    """Let a node copy something else from the next launch of an executable graph on; ``(hipError_t,)``.
+
+    `hGraphExec` is the executable graph, `node` a copy node, and `pNodeParams` a hipMemcpy3DParms.
+
+    hipErrorInvalidValue for a copy of more than one row, before or now; for another kind than the node was made with,
+    and between other kinds of memory; and as for `hipGraphExecKernelNodeSetParams` and `hipGraphAddMemcpyNode`.
+    """
+    set_copy_in(hGraphExec, node, pNodeParams)
+
+
+@api()
+def hipGraphExecMemcpyNodeSetParams1D(hGraphExec: Any, node: Any, dst: Any, src: Any, count: int, kind: int) -> None:
+    """Do what `hipGraphExecMemcpyNodeSetParams` does, for bytes in one row; ``(hipError_t,)``.
+
+    `hGraphExec` and `node` as there; `count` bytes from `src` to `dst`, of this `kind`.
+    """
+    set_copy_in(hGraphExec, node, copy_params(dst, src, count, kind))
+
+
+# -- memsets
+
+
+@api(outputs=1)
+def hipGraphMemsetNodeGetParams(node: Any) -> hipMemsetParams:
+    """Return ``(hipError_t, hipMemsetParams)``; see `hipGraphKernelNodeGetParams`.
+
+    `node` is a memset node; hipErrorInvalidValue for another.
+    """
+    params: hipMemsetParams = _get_params(node, "fill")
+    return params
+
+
+@api()
+def hipGraphMemsetNodeSetParams(node: Any, pNodeParams: Any) -> None:
+    """Let a node set something else in what is instantiated from now on; ``(hipError_t,)``.
+
+    `node` is a memset node, and `pNodeParams` a hipMemsetParams.
+
+    hipErrorInvalidValue when it is not a memset node, and as for `hipGraphAddMemsetNode`.
+    """
+    set_node(node, "fill", pNodeParams, memset_work)
+
+
+@api()
+def hipGraphExecMemsetNodeSetParams(hGraphExec: Any, node: Any, pNodeParams: Any) -> None:
+    """Let a node set something else from the next launch of an executable graph on; ``(hipError_t,)``.
+
+    `hGraphExec` is the executable graph, `node` a memset node, and `pNodeParams` a hipMemsetParams.
+
+    hipErrorInvalidValue for more than one row, before or now, and as for `hipGraphExecKernelNodeSetParams` and
+    `hipGraphAddMemsetNode`.
+    """
+    known = _node_that(node, "fill")
+    check_params(pNodeParams, hipMemsetParams)
+    if has_rows(pNodeParams) or (known.params is not None and has_rows(known.params)):
+        raise invalid("rows are not changed in an executable graph")
+    _set_in(hGraphExec, node, "fill", pNodeParams, memset_work)
+
+
+# -- host functions and graphs
+
+
+def _host_work(_: Any, params: Any) -> Work:
+    return host_work(params)
+
+
+@api(outputs=1)
+def hipGraphHostNodeGetParams(node: Any) -> hipHostNodeParams:
+    """Return ``(hipError_t, hipHostNodeParams)``; see `hipGraphKernelNodeGetParams`.
+
+    `node` is a host node; hipErrorInvalidValue for another.
+    """
+    params: hipHostNodeParams = _get_params(node, "host")
+    return params
+
+
+@api()
+def hipGraphHostNodeSetParams(node: Any, pNodeParams: Any) -> None:
+    """Let a node call something else in what is instantiated from now on; ``(hipError_t,)``.
+
+    `node` is a host node, and `pNodeParams` a hipHostNodeParams.
+
+    hipErrorInvalidValue when it is not a host node, and without a function.
+    """
+    set_node(node, "host", pNodeParams, _host_work)
+
+
+@api()
+def hipGraphExecHostNodeSetParams(hGraphExec: Any, node: Any, pNodeParams: Any) -> None:
+    """Let a node call something else from the next launch of an executable graph on; ``(hipError_t,)``.
+
+    `hGraphExec` is the executable graph, `node` a host node, and `pNodeParams` a hipHostNodeParams.
+
+    hipErrorInvalidValue when it is not a host node, without a function, and as for `hipGraphExecKernelNodeSetParams`.
+    """
+    _set_in(hGraphExec, node, "host", pNodeParams, _host_work)
+
+
+@api()
+def hipGraphExecChildGraphNodeSetParams(hGraphExec: Any, node: Any, childGraph: Any) -> None:
+    """Let a node do what a graph does now, from the next launch of an executable graph on; ``(hipError_t,)``.
+
+    `hGraphExec` is the executable graph, `node` the node, and `childGraph` the graph.
+
+    hipErrorInvalidValue when the graph's nodes are of other kinds, or copy another way, than those of the graph that
+    the node was made from; and as for `hipGraphExecKernelNodeSetParams` and `hipGraphAddChildGraphNode`.
+    """
+    executable, known, child = executable_of(hGraphExec), node_of(node), graph_of(childGraph)
+    assert known.node is not None
+    assert child.graph is not None
+    with invalid_values():
+        executable.set_graph(known.node, child.graph)
+
+
+# -- events
+
+
+def _event_work(kind: str, event: Any, device: Any) -> Work:
+    try:
+        handle = event_of(event)
+    except HipError as error:
+        raise invalid(str(error)) from error
+    if handle.event is None:
+        raise HipError(hipError_t.hipErrorInvalidHandle, "an event that processes share is in no graph")
+    if handle.event.device._context is not device._context:
+        raise invalid("the event and the graph are of two devices")
+    return event_work(kind, handle)
+
+
+def _add_event(kind: str, graph: Any, dependencies: Any, count: Any, event: Any) -> hipGraphNode:
+    known, made, after = begin_node(graph, dependencies, count)
+    return known.handle_of(made._insert(_event_work(kind, event, made.device), after))
+
+
+def _event_node(node: Any, kind: str) -> tuple[hipGraphNode, Mark]:
+    known = node_of(node)
+    assert known.node is not None
+    mark = mark_of(known.node.work)
+    if mark is None or mark.kind != kind:
+        raise invalid(f"this node does not {kind} an event")
+    return known, mark
+
+
+def _set_event(node: Any, kind: str, event: Any) -> None:
+    known, _ = _event_node(node, kind)
+    assert known.node is not None
+    graph = known.node.graph
+    assert graph is not None
+    graph._replace({known.node: _event_work(kind, event, graph.device)})
+
+
+def _set_event_in(executable: Any, node: Any, kind: str, event: Any) -> None:
+    made, (known, _) = executable_of(executable), _event_node(node, kind)
+    assert known.node is not None
+    mark = mark_of(_event_work(kind, event, made.device))
+    assert mark is not None
+    if not isinstance(made, PartedGraph):
+        raise HipError(hipError_t.hipErrorInvalidValue, "this executable graph has no nodes for events")
+    try:
+        made.set_event(known.node, mark)
+    except InvalidArgumentError as error:
+        raise invalid(str(error)) from error
+
+
+@api(outputs=1)
+def hipGraphAddEventRecordNode(graph: Any, pDependencies: Any, numDependencies: int, event: Any) -> hipGraphNode:
+    """Add a node that records an event each time the graph runs; ``(hipError_t, node)``.
+
+    `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`.
+
+    The graph is cut there: what comes later in the order of its nodes comes after what is before. See
+    `hipGraphAddKernelNode` for dependencies. hipErrorInvalidValue without an event, or for another device's. A graph
+    with such nodes has no nodes for memory, and cannot be launched in a capture or become a child
+    (hipErrorNotSupported).
+    """
+    return _add_event("record", graph, pDependencies, numDependencies, event)
+
+
+@api(outputs=1)
+def hipGraphAddEventWaitNode(graph: Any, pDependencies: Any, numDependencies: int, event: Any) -> hipGraphNode:
+    """Add a node that waits for an event as it was last recorded when the graph is launched; ``(hipError_t, node)``.
+
+    `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`, `event` as there.
+
+    See `hipGraphAddEventRecordNode`.
+    """
+    return _add_event("wait", graph, pDependencies, numDependencies, event)
+
+
+@api(outputs=1)
+def hipGraphEventRecordNodeGetEvent(node: Any) -> ihipEvent_t:
+    """Return ``(hipError_t, event)`` of a node; hipErrorInvalidValue when it does not record one."""
+    return _event_node(node, "record")[1].handle
+
+
+@api(outputs=1)
+def hipGraphEventWaitNodeGetEvent(node: Any) -> ihipEvent_t:
+    """Return ``(hipError_t, event)`` of a node; hipErrorInvalidValue when it does not wait for one."""
+    return _event_node(node, "wait")[1].handle
+
+
+@api()
+def hipGraphEventRecordNodeSetEvent(node: Any, event: Any) -> None:
+    """Let a node record another event in what is instantiated from now on; ``(hipError_t,)``.
+
+    hipErrorInvalidValue for another node, without an event, and for another device's.
+    """
+    _set_event(node, "record", event)
+
+
+@api()
+def hipGraphEventWaitNodeSetEvent(node: Any, event: Any) -> None:
+    """Let a node wait for another event in what is instantiated from now on; ``(hipError_t,)``.
+
+    Errors as for `hipGraphEventRecordNodeSetEvent`.
+    """
+    _set_event(node, "wait", event)
+
+
+@api()
+def hipGraphExecEventRecordNodeSetEvent(hGraphExec: Any, hNode: Any, event: Any) -> None:
+    """Let a node record another event from the next launch of an executable graph on; ``(hipError_t,)``.
+
+    `hGraphExec` is the executable graph, `hNode` a node of the graph it was made from, and `event` the other event.
+
+    hipErrorInvalidValue when it is no such node of the graph that this was instantiated from, and as for
+    `hipGraphEventRecordNodeSetEvent`.
+    """
+    _set_event_in(hGraphExec, hNode, "record", event)
+
+
+@api()
+def hipGraphExecEventWaitNodeSetEvent(hGraphExec: Any, hNode: Any, event: Any) -> None:
+    """Let a node wait for another event from the next launch of an executable graph on; ``(hipError_t,)``.
+
+    `hGraphExec`, `hNode` and `event` as there.
+
+    Errors as for `hipGraphExecEventRecordNodeSetEvent`.
+    """
+    _set_event_in(hGraphExec, hNode, "wait", event)
+
+
+# -- memory
+
+
+Attr = hipGraphMemAttributeType
+ATTRIBUTES = {
+    Attr.hipGraphMemAttrUsedMemCurrent: "used",
+    Attr.hipGraphMemAttrUsedMemHigh: "used_high",
+    Attr.hipGraphMemAttrReservedMemCurrent: "reserved",
+    Attr.hipGraphMemAttrReservedMemHigh: "reserved_high",
+}
+PINNED, ON_DEVICE = hipMemAllocationType.hipMemAllocationTypePinned, hipMemLocationType.hipMemLocationTypeDevice
+
+
+# -- nodes
+
+
+@api(outputs=1)
+def hipGraphAddMemAllocNode(graph: Any, pDependencies: Any, numDependencies: int, pNodeParams: Any) -> hipGraphNode:
+    """Add what allocates memory; ``(hipError_t, node)``. ``pNodeParams.dptr`` is set to the pointer.
+
+    `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`.
+
+    The address stays the same in every launch. The memory is in use from the launch on until a node of the graph frees
+    it, or else until hipFree or hipFreeAsync after the launch, or a node of another graph; before that the graph can be
+    launched again only with hipGraphInstantiateFlagAutoFreeOnLaunch. See `forebay.Graph`.
+
+    Parameters
+    ----------
+    pNodeParams : hipMemAllocNodeParams
+        Pinned memory of the graph's device.
+
+    hipErrorInvalidValue for other memory, for 0 bytes, and as for `hipGraphAddKernelNode`; hipErrorOutOfMemory;
+    hipErrorNotSupported for memory of another device than the graph's.
+    """
+    known, made, after = begin_node(graph, pDependencies, numDependencies)
+    check_params(pNodeParams, hipMemAllocNodeParams)
+    params: hipMemAllocNodeParams = pNodeParams
+    check_params(params.poolProps, hipMemPoolProps)
+    check_params(params.poolProps.location, hipMemLocation)
+    where, nbytes = params.poolProps.location, size_of(params.bytesize)
+    if params.poolProps.allocType != PINNED or where.type != ON_DEVICE:
+        raise invalid("a graph allocates pinned memory of a device only")
+    if nbytes == 0:
+        raise invalid("an allocation of 0 bytes")
+    if not 0 <= where.id < len(infos()) or not 0 <= params.accessDescCount <= len(infos()):
+        raise invalid(f"there is no device {where.id}, or there are no {params.accessDescCount}")
+    if where.id != number_of(made.device):
+        raise HipError(hipError_t.hipErrorNotSupported, f"the graph is of device {number_of(made.device)}")
+    node = made.add_alloc(nbytes, "u1", after=after)
+    params.dptr = hand_out(DeviceArray, node.work.buffer, hipMemoryType.hipMemoryTypeDevice, pooled=True)  # type: ignore[attr-defined]
+    return known.handle_of(node)
+
+
+@api(outputs=1)
+def hipGraphMemAllocNodeGetParams(node: Any) -> hipMemAllocNodeParams:
+    """Return ``(hipError_t, hipMemAllocNodeParams)``; hipErrorInvalidValue when the node allocates no memory."""
+    work = _memory_work(node, "alloc")
+    number = number_of(work.buffer.device)
+    props = hipMemPoolProps(allocType=PINNED, location=hipMemLocation(type=ON_DEVICE, id=number))
+    return hipMemAllocNodeParams(poolProps=props, bytesize=work.buffer.nbytes, dptr=_memory_pointer(work))
+
+
+def _memory_work(node: Any, kind: str) -> Any:
+    known = node_of(node)
+    if known.node is None or known.node.kind != kind:
+        raise invalid(f"this node does not {kind} memory")
+    return known.node.work
+
+
+def _memory_pointer(work: Any) -> DeviceArray:
+    return DeviceArray(allocations.base_of(work.memory), (work.memory.nbytes,))
+
+
+def _add_free(graph: Any, dependencies: Any, count: Any, pointer: Any) -> hipGraphNode:
+    known, made, after = begin_node(graph, dependencies, count)
+    address, _ = address_of(pointer)
+    allocation = allocations.peek(address)
+    if allocation is None:
+        raise invalid(f"no allocation begins at {address:#x}")
+    return known.handle_of(made.add_free(allocation.memory, after=after))
+
+
+@api(outputs=1)
+def hipGraphAddMemFreeNode(graph: Any, pDependencies: Any, numDependencies: int, dev_ptr: Any) -> hipGraphNode:
+    """Add what frees memory that this graph allocates, or a launch of another one before; ``(hipError_t, node)``.
+
+    `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`. `dev_ptr` is the memory: what was set as
+    ``dptr`` by `hipGraphAddMemAllocNode`.
+
+    hipErrorInvalidValue for other memory, for what this graph frees already, for what another graph both allocates and
+    frees, and as for `hipGraphAddKernelNode`.
+    """
+    return _add_free(graph, pDependencies, numDependencies, dev_ptr)
+
+
+@api(outputs=1)
+def hipDrvGraphAddMemFreeNode(hGraph: Any, dependencies: Any, numDependencies: int, dptr: Any) -> hipGraphNode:
+    """Do what `hipGraphAddMemFreeNode` does.
+
+    `hGraph` is the graph, `dptr` the memory; `dependencies` and `numDependencies` as for `hipGraphAddKernelNode`.
+    """
+    return _add_free(hGraph, dependencies, numDependencies, dptr)
+
+
+@api()
+def hipGraphMemFreeNodeGetParams(node: Any, dev_ptr: Any) -> None:
+    """Write the pointer to the memory that a node frees to where `dev_ptr` points; ``(hipError_t,)``.
+
+    hipErrorInvalidValue when the node frees no memory, and for None.
+    """
+    work = _memory_work(node, "free")
+    if dev_ptr is None:
+        raise invalid("nowhere to write the pointer")
+    Place(dev_ptr, 8, "dev_ptr").bytes()[:] = bytearray(ctypes.c_uint64(_memory_pointer(work).address))
+
+
+# -- figures
+
+
+def _attribute(attr: Any) -> str:
+    try:
+        return ATTRIBUTES[Attr(attr)]
+    except ValueError:
+        raise invalid(f"memory of graphs has no attribute {attr!r}") from None
+
+
+def _figure_at(value: Any) -> Any:
+    if value is None:
+        raise invalid("the value is None")
+    return Place(value, 8, "value").bytes()
+
+
+@api()
+def hipDeviceGetGraphMemAttribute(device: int, attr: int, value: Any) -> None:
+    """Write a figure of the memory of graphs to where `value` points, 64 bits; ``(hipError_t,)``.
+
+    Parameters
+    ----------
+    device : int
+    attr : hipGraphMemAttributeType
+        Used is what launches have handed out and that is not freed, reserved what was allocated from the driver for
+        graphs: memory is from the making of its node on. The peak of what was used has what graphs free themselves.
+    value : object
+        ctypes.c_uint64, an array, a pointer.
+
+    hipErrorInvalidDevice for another device, hipErrorInvalidValue for another attribute and None.
+    """
+    figures = figures_of(device_of(device_number(device)))
+    name = _attribute(attr)
+    _figure_at(value)[:] = bytearray(ctypes.c_uint64(getattr(figures, name)))
+
+
+@api()
+def hipDeviceSetGraphMemAttribute(device: int, attr: int, value: Any) -> None:
+    """Begin a peak anew; ``(hipError_t,)``. See `hipDeviceGetGraphMemAttribute`.
+
+    `device` is a device's number, and `attr` a hipGraphMemAttributeType.
+
+    hipErrorInvalidValue for anything but a peak, and for a value other than 0. The value is read from where it points.
+    """
+    figures = figures_of(device_of(device_number(device)))
+    name = _attribute(attr)
+    if not name.endswith("high") or ctypes.c_uint64.from_buffer_copy(_figure_at(value)).value:
+        raise invalid(f"{Attr(attr).name} cannot be set, or to 0 only")
+    figures.reset(name)
+
+
+@api()
+def hipDeviceGraphMemTrim(device: int) -> None:
+    """Check the device; ``(hipError_t,)``. Memory of graphs goes back to the driver by itself, with what uses it."""
+    device_of(device_number(device))
+
+
+# -- variables of modules
+
+
+def _to(symbol: Any, src: Any, count: Any, offset: Any, kind: Any) -> hipMemcpy3DParms:
+    check_symbol_kind(kind, TO)
+    return copy_params(within(symbol, offset), src, count, kind)
+
+
+def _from(dst: Any, symbol: Any, count: Any, offset: Any, kind: Any) -> hipMemcpy3DParms:
+    check_symbol_kind(kind, FROM)
+    return copy_params(dst, within(symbol, offset), count, kind)
+
+
+@api(outputs=1)
+def hipGraphAddMemcpyNodeToSymbol(
+    graph: Any, pDependencies: Any, numDependencies: int, symbol: Any, src: Any, count: int, offset: int, kind: int
+) -> hipGraphNode:
+    """Add a copy into a variable; ``(hipError_t, node)``.
+
+    `count` bytes from `src`, to `offset` bytes into the variable `symbol`, of this `kind`; `graph`, `pDependencies` and
+    `numDependencies` as for `hipGraphAddKernelNode`.
+
+    See `hipMemcpyToSymbol` for the variable and `hipGraphAddMemcpyNode1D` for the rest.
+    """
+    return add_node(graph, pDependencies, numDependencies, _to(symbol, src, count, offset, kind), copy_work)
+
+
+@api(outputs=1)
+def hipGraphAddMemcpyNodeFromSymbol(
+    graph: Any, pDependencies: Any, numDependencies: int, dst: Any, symbol: Any, count: int, offset: int, kind: int
+) -> hipGraphNode:
+    """Add a copy from a variable; ``(hipError_t, node)``. See `hipGraphAddMemcpyNodeToSymbol`.
+
+    `graph`, `pDependencies`, `numDependencies`, `symbol`, `count`, `offset` and `kind` as there; `dst` gets the bytes.
+    """
+    return add_node(graph, pDependencies, numDependencies, _from(dst, symbol, count, offset, kind), copy_work)
+
+
+@api()
+def hipGraphMemcpyNodeSetParamsToSymbol(node: Any, symbol: Any, src: Any, count: int, offset: int, kind: int) -> None:
+    """Let a node copy into a variable in what is instantiated from now on; ``(hipError_t,)``.
+
+    `symbol`, `src`, `count`, `offset` and `kind` as for `hipGraphAddMemcpyNodeToSymbol`.
+
+    See `hipGraphMemcpyNodeSetParams` and `hipMemcpyToSymbol`.
+    """
+    set_node(node, "copy", _to(symbol, src, count, offset, kind), copy_work)
+
+
+@api()
+def hipGraphMemcpyNodeSetParamsFromSymbol(node: Any, dst: Any, symbol: Any, count: int, offset: int, kind: int) -> None:
+    """Let a node copy from a variable in what is instantiated from now on; ``(hipError_t,)``.
+
+    `dst`, `symbol`, `count`, `offset` and `kind` as for `hipGraphAddMemcpyNodeFromSymbol`. Errors as for
+    `hipGraphMemcpyNodeSetParams`.
+    """
+    set_node(node, "copy", _from(dst, symbol, count, offset, kind), copy_work)
+
+
+@api()
+def hipGraphExecMemcpyNodeSetParamsToSymbol(
+    hGraphExec: Any, node: Any, symbol: Any, src: Any, count: int, offset: int, kind: int
+) -> None:
+    """Let a node copy into a variable from the next launch of an executable graph on; ``(hipError_t,)``.
+
+    `hGraphExec` is the executable graph; `symbol`, `src`, `count`, `offset` and `kind` as for
+    `hipGraphAddMemcpyNodeToSymbol`.
+
+    See `hipGraphExecMemcpyNodeSetParams` and `hipMemcpyToSymbol`.
+    """
+    set_copy_in(hGraphExec, node, _to(symbol, src, count, offset, kind))
+
+
+@api()
+def hipGraphExecMemcpyNodeSetParamsFromSymbol(
+    hGraphExec: Any, node: Any, dst: Any, symbol: Any, count: int, offset: int, kind: int
+) -> None:
+    """Let a node copy from a variable from the next launch of an executable graph on; ``(hipError_t,)``.
+
+    `hGraphExec` is the executable graph; `dst`, `symbol`, `count`, `offset` and `kind` as for
+    `hipGraphAddMemcpyNodeFromSymbol`. Errors as for `hipGraphExecMemcpyNodeSetParams`.
+    """
+    set_copy_in(hGraphExec, node, _from(dst, symbol, count, offset, kind))

@@ -1,27 +1,246 @@
-"""Graphs: each is a `forebay.Graph`, and what `hipGraphInstantiate` makes of it a `forebay.ExecutableGraph`."""
+"""Graphs: each is a `forebay.Graph`, and what `hipGraphInstantiate` makes of it a `forebay.ExecutableGraph`.
+
+For forebay a node that records an event or waits for one does nothing. What is instantiated is cut there: its parts are
+executable graphs, and a launch submits them one after the other, with the records and the waits between them. So a node
+that comes later in the order of the graph also waits for the part before, whether it depends on it or not.
+
+Capture: what streams are given becomes a graph instead of running, see `forebay.Queue.capture`. During a capture
+hipMemcpyAsync, hipMemsetAsync, hipLaunchHostFunc, hipModuleLaunchKernel, hipGraphLaunch and their like become nodes,
+hipEventRecord and hipStreamWaitEvent dependencies. What would wait for a captured stream is refused, and invalidates
+the capture.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import os
+import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from forebay.core.errors import ArgumentTypeError, ClosedError, GraphUpdateError
+from forebay.core.errors import (
+    ArgumentTypeError,
+    ClosedError,
+    GraphUpdateError,
+    InvalidArgumentError,
+    NotSupportedError,
+)
 from forebay.core.process import Numbers
+from forebay.events.event import Event
+from forebay.hip import events
 from forebay.hip.compiled.calls import note_returned
 from forebay.hip.devices import _on_reset, current_device, number_of
 from forebay.hip.errors import HipError, Result, api, code_of, record
-from forebay.hip.facts import hipError_t, hipGraphExecUpdateResult, hipGraphInstantiateFlags
-from forebay.hip.graphs_parts import PartedGraph, has_marks, instantiate
+from forebay.hip.events import ihipEvent_t
+from forebay.hip.facts import (
+    hipError_t,
+    hipGraphExecUpdateResult,
+    hipGraphInstantiateFlags,
+    hipStreamCaptureMode,
+    hipStreamCaptureStatus,
+)
 from forebay.hip.pointers import Number, address_of, handle_number
 from forebay.hip.streams import queue_of
-from forebay.queues.graphs.executable import ExecutableGraph
+from forebay.queues.capture_rules import captures_that_bar_null, exchange_thread_mode, thread_mode
+from forebay.queues.device import Device
+from forebay.queues.graphs.executable import ExecutableGraph, Work, make_list, shape_of
 from forebay.queues.graphs.graph import Graph, Node
+from forebay.queues.graphs.shape import serial_order
+from forebay.queues.queue import Queue
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a node does with an event: `kind` is "record" or "wait"."""
+
+    kind: str
+    handle: ihipEvent_t
+    event: Event
+
+    def submit(self, queue: Queue) -> None:
+        """Record the event on a queue, or let it wait for the event as it was last recorded."""
+        if self.kind == "record":
+            queue.record(self.event)
+        else:
+            queue.wait(self.event)
+
+
+_marks: weakref.WeakKeyDictionary[Work, Mark] = weakref.WeakKeyDictionary()
+
+
+def event_work(kind: str, handle: ihipEvent_t) -> Work:
+    """Return the work of a node that records an event or waits for it."""
+    assert handle.event is not None
+    work = make_list("empty", ())
+    _marks[work] = Mark(kind, handle, handle.event)
+    return work
+
+
+events.connect(event_work)
+
+
+def mark_of(work: Work) -> Mark | None:
+    """Return what the work of a node does with an event; None of all others."""
+    return _marks.get(work) if work.kind == "empty" else None
+
+
+def has_marks(graph: Graph) -> bool:
+    """Whether any node records an event or waits for one."""
+    return any(mark_of(node.work) is not None for node in graph.nodes)
+
+
+class _Cut:
+    """The parts of a graph, and where each node is."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.ordered = serial_order(graph.nodes)
+        self.items: list[ExecutableGraph | Mark] = []
+        self.places: list[tuple[int, Node | None]] = []  # by node: its item, and its node of a part
+        run: list[Node] = []
+        for node in self.ordered:
+            mark = mark_of(node.work)
+            if mark is None:
+                run.append(node)
+                continue
+            self._end(graph, run)
+            self.places.append((len(self.items), None))
+            self.items.append(mark)
+        self._end(graph, run)
+
+    def _end(self, graph: Graph, run: list[Node]) -> None:
+        if not run:
+            return
+        part: Graph = graph.device.graph()
+        copies: dict[Node, Node] = {}
+        for node in run:
+            after = tuple(copies[each] for each in node.dependencies if each in copies)
+            copies[node] = part._append(node.work, after)
+            self.places.append((len(self.items), copies[node]))
+        self.items.append(part.instantiate())
+        part.close()
+        run.clear()
+
+    @property
+    def shape(self) -> list[Any]:
+        """What two graphs must share for one to replace the other."""
+        kinds = [mark and mark.kind for mark in (mark_of(node.work) for node in self.ordered)]
+        return [*zip(shape_of(self.ordered), kinds, strict=True)]
+
+    def close(self) -> None:
+        for item in self.items:
+            if isinstance(item, ExecutableGraph):
+                item.close()
+
+
+class PartedGraph:
+    """An `ExecutableGraph` of parts, with what `forebay.hip` needs of that.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When the dependencies form a circle.
+    NotSupportedError
+        When the graph also allocates or frees memory.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        if graph._has_memory_nodes:
+            raise NotSupportedError("a graph with nodes for events cannot also allocate or free memory")
+        self.device: Device = graph.device
+        self.closed: bool = False
+        self._cut = _Cut(graph)
+        self._nodes = {node: at for at, node in enumerate(self._cut.ordered)}  # those that it was made from
+        self._lock = threading.RLock()  # launches of one executable come one after the other
+        self._done: Event | None = None  # the last launch
+
+    def launch(self, queue: Queue) -> None:
+        """Run the parts in order on a queue, after the last launch; errors as for `ExecutableGraph.launch`.
+
+        Raises
+        ------
+        NotSupportedError
+            When the queue is captured.
+        """
+        if self.closed:
+            raise ClosedError("this executable graph is closed")
+        if queue.capturing:
+            raise NotSupportedError("a graph with nodes for events cannot be part of another one")
+        if queue.device._context is not self.device._context:
+            raise InvalidArgumentError(f"the graph belongs to {self.device.name}, {queue!r} does not")
+        with self._lock:
+            if self._done is not None:
+                queue.wait(self._done)
+            for item in self._cut.items:
+                if isinstance(item, Mark):
+                    item.submit(queue)
+                else:
+                    item.launch(queue)
+            self._done = queue.record(self._done)
+
+    def update(self, graph: Graph) -> None:
+        """As `ExecutableGraph.update`; a node for an event stays one of its kind."""
+        if graph.device._context is not self.device._context:
+            raise GraphUpdateError(f"the other graph belongs to {graph.device.name}", "device")
+        cut = _Cut(graph)
+        if cut.shape != self._cut.shape:
+            cut.close()
+            raise GraphUpdateError("the graphs differ in more than the work of their nodes", "nodes")
+        self._replace(cut)
+
+    def _replace(self, cut: _Cut) -> None:
+        with self._lock:
+            before, self._cut = self._cut, cut
+        before.close()
+
+    def _set(self, node: Node, kind: str, make: Callable[[], Work]) -> None:
+        item, own = self._place(node)
+        part = self._cut.items[item]
+        if own is None or not isinstance(part, ExecutableGraph):
+            raise InvalidArgumentError(f"{node!r} is for an event")
+        part._set(own, kind, make)
+
+    def set_graph(self, node: Node, graph: Graph) -> None:
+        """As `ExecutableGraph.set_graph`."""
+        self._set(node, "graph", lambda: graph._as_work(self.device))
+
+    def set_event(self, node: Node, mark: Mark) -> None:
+        """Let a node for an event use another one, from the next launch on.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When it is no such node of the graph that this was made from.
+        """
+        item, _ = self._place(node)
+        with self._lock:
+            before = self._cut.items[item]
+            if not isinstance(before, Mark) or before.kind != mark.kind:
+                raise InvalidArgumentError(f"{node!r} does not {mark.kind} an event")
+            self._cut.items[item] = mark
+
+    def _place(self, node: Node) -> tuple[int, Node | None]:
+        if node not in self._nodes:
+            raise InvalidArgumentError("this is no node of the graph that this was made from")
+        return self._cut.places[self._nodes[node]]
+
+    def close(self) -> None:
+        """End it; launches complete. Closing twice is fine."""
+        self.closed = True
+        self._cut.close()
+
+
+def instantiate(graph: Graph, auto_free: bool) -> ExecutableGraph | PartedGraph:
+    """Return what runs a graph."""
+    return PartedGraph(graph) if has_marks(graph) else graph.instantiate(auto_free)
+
+
+# -- handles
+
 
 FIRST_GRAPH, FIRST_NODE, FIRST_EXECUTABLE = 9 << 60, 10 << 60, 11 << 60
 Flags = hipGraphInstantiateFlags
@@ -418,3 +637,132 @@ def nodes_in(given: Any, count: Any, what: str) -> tuple[hipGraphNode, ...]:
     if len(given) < count:
         raise HipError(hipError_t.hipErrorInvalidValue, f"{count} {what}: there are {len(given)}")
     return tuple(node_of(each) for each in given[: int(count)])
+
+
+# -- capture
+
+
+MODES = {
+    hipStreamCaptureMode.hipStreamCaptureModeGlobal: "global",
+    hipStreamCaptureMode.hipStreamCaptureModeThreadLocal: "thread_local",
+    hipStreamCaptureMode.hipStreamCaptureModeRelaxed: "relaxed",
+}
+MODE_CODES = {name: mode for mode, name in MODES.items()}
+KEEP = object()
+STATUS = {
+    "none": hipStreamCaptureStatus.hipStreamCaptureStatusNone,
+    "active": hipStreamCaptureStatus.hipStreamCaptureStatusActive,
+    "invalidated": hipStreamCaptureStatus.hipStreamCaptureStatusInvalidated,
+}
+
+
+def _mode(mode: Any) -> str:
+    try:
+        return MODES[hipStreamCaptureMode(mode)]
+    except ValueError:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"no mode of capture: {mode!r}") from None
+
+
+@api()
+def hipStreamBeginCapture(stream: Any, mode: int = hipStreamCaptureMode.hipStreamCaptureModeGlobal) -> None:
+    """Let what the stream is given become a graph, until `hipStreamEndCapture`; ``(hipError_t,)``.
+
+    Parameters
+    ----------
+    mode : hipStreamCaptureMode
+        Whether what might wait for a captured stream (hipMalloc, hipFree, synchronizing and querying other streams) is
+        an error in every thread, in this one, or in none.
+
+    hipErrorStreamCaptureUnsupported for the null stream, hipErrorIllegalState when it is captured already,
+    hipErrorInvalidValue for another mode.
+    """
+    name = _mode(mode)
+    queue_of(stream).begin_capture(name)
+
+
+@api(outputs=1)
+def hipStreamEndCapture(stream: Any) -> ihipGraph:
+    """End a capture; ``(hipError_t, graph)``.
+
+    hipErrorIllegalState when the stream is not captured, hipErrorStreamCaptureUnmatched when it is but the capture
+    began on another, hipErrorStreamCaptureWrongThread in another thread than it began in, unless its mode is relaxed:
+    after these the capture goes on. After hipErrorStreamCaptureInvalidated, when something was refused in it, and
+    hipErrorStreamCaptureUnjoined, when it forked and does not come after all of that, it has ended without a graph.
+    """
+    return handle_of_graph(queue_of(stream).end_capture())
+
+
+def _observed(stream: Any) -> Queue:
+    """Return the stream to ask about. The null stream has no capture; asking it is an error while one concerns it."""
+    queue = queue_of(stream)
+    if queue.is_null and captures_that_bar_null(queue.device):
+        raise HipError(hipError_t.hipErrorStreamCaptureImplicit, "a blocking stream is captured")
+    return queue
+
+
+@api(outputs=1)
+def hipStreamIsCapturing(stream: Any) -> hipStreamCaptureStatus:
+    """Return ``(hipError_t, hipStreamCaptureStatus)``.
+
+    hipErrorStreamCaptureImplicit for the null stream while a blocking stream is captured, which goes on.
+    """
+    capture = _observed(stream)._capture
+    return STATUS["none" if capture is None else capture.status]
+
+
+@api(outputs=2)
+def hipStreamGetCaptureInfo(stream: Any) -> tuple[hipStreamCaptureStatus, int]:
+    """Return ``(hipError_t, hipStreamCaptureStatus, id)``; the id is 0 when the stream is not captured.
+
+    Errors as for `hipStreamIsCapturing`.
+    """
+    capture = _observed(stream)._capture
+    return (STATUS["none"], 0) if capture is None else (STATUS[capture.status], capture.id)
+
+
+@api(outputs=4)
+def hipStreamGetCaptureInfo_v2(
+    stream: Any, dependencies_out: Any = None
+) -> tuple[hipStreamCaptureStatus, int, ihipGraph | None, int]:
+    """Return ``(hipError_t, hipStreamCaptureStatus, id, graph, count)``.
+
+    Parameters
+    ----------
+    dependencies_out : list, optional
+        Gets the nodes that the next command of the stream will come after; `count` is how many these are.
+
+    The graph is None when the stream is not captured. Errors as for `hipStreamIsCapturing`.
+    """
+    if dependencies_out is not None and not isinstance(dependencies_out, list):
+        raise ArgumentTypeError(f"dependencies_out is a list, not {type(dependencies_out).__name__}")
+    queue = _observed(stream)
+    capture = queue._capture
+    if capture is None:
+        return STATUS["none"], 0, None, 0
+    graph = handle_of_graph(capture.graph)
+    nodes = [graph.handle_of(node) for node in capture.dependencies(queue)]
+    if dependencies_out is not None:
+        dependencies_out[:] = nodes
+    return STATUS[capture.status], capture.id, graph, len(nodes)
+
+
+@api(outputs=1)
+def hipThreadExchangeStreamCaptureMode(mode: object = KEEP) -> hipStreamCaptureMode:
+    """Set how careful this thread has to be while streams are captured; ``(hipError_t, mode)`` before.
+
+    Parameters
+    ----------
+    mode : hipStreamCaptureMode, or ctypes integer
+        Global, at first: what might wait for a captured stream is an error while any thread has a global capture under
+        way. Thread-local: only while this thread has one that is not relaxed. Relaxed: never. A ctypes integer gets the
+        mode of before, as in HIP. hip-python's own function takes none; then nothing changes.
+
+    hipErrorInvalidValue for another mode, and for None.
+    """
+    if mode is KEEP:
+        return MODE_CODES[thread_mode()]
+    given = mode.value if isinstance(mode, ctypes._SimpleCData) else mode
+    before = MODE_CODES[exchange_thread_mode(_mode(given))]
+    if isinstance(mode, ctypes._SimpleCData):
+        mode.value = int(before)
+    return before

@@ -1,20 +1,44 @@
-"""Streams: each is a `forebay.Queue`; 0 or None is the null queue of the current device."""
+"""Streams: each is a `forebay.Queue`; 0 or None is the null queue of the current device.
+
+Callbacks are plain Python callables with any object, or pointers to C functions. They run on forebay's host thread, one
+at a time, and hold their stream until they return. They may launch work, but not wait for any: HIP forbids its calls in
+callbacks, and a wait there gets hipErrorNotSupported. What a Python callable raises is raised by the next synchronize
+of the stream, of an event recorded on it later, or of the device.
+
+Streams wait for a value in memory, or write one. A write is a fill of 4 or 8 bytes; in memory of the host that the
+device cannot map, the host writes it. Only HIP's own driver has a command for a wait. A kernel that spins would keep
+the other streams of a CPU from writing the value. So forebay holds the stream. When the stream gets there, a thread of
+the host reads the value again and again, and then releases the stream: up to a millisecond after the write.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from forebay.core.errors import ArgumentTypeError, Error, InvalidArgumentError
+from forebay.hip.allocations import Place
 from forebay.hip.compiled import handles
 from forebay.hip.compiled import streams as compiled
-from forebay.hip.compiled.handles import Handle, count_changes, note_own
+from forebay.hip.compiled.handles import Address, Handle, count_changes, note_own
 from forebay.hip.devices import _on_reset, current_device, current_number, number_of
-from forebay.hip.errors import HipError, api, asserting, check_assertions
-from forebay.hip.facts import hipError_t, hipStreamNonBlocking
-from forebay.hip.pointers import Number, handle_number
+from forebay.hip.errors import HipError, RaisedInCallback, api, asserting, check_assertions
+from forebay.hip.facts import (
+    hipError_t,
+    hipStreamNonBlocking,
+    hipStreamWaitValueAnd,
+    hipStreamWaitValueEq,
+    hipStreamWaitValueGte,
+    hipStreamWaitValueNor,
+)
+from forebay.hip.pointers import Number, address_of, handle_number
 from forebay.queues.graphs.step import Step
-from forebay.queues.queue import Queue
+from forebay.queues.queue import Queue, note_unseen_wait, stop_checking
 
 LEGACY, PER_THREAD = 1, 2
 FIRST_HANDLE = 1 << 60  # no address of any device or host
@@ -245,3 +269,250 @@ def hipGetStreamDeviceId(stream: Any) -> int:
         return number_of(queue_of(stream).device)
     except HipError:
         return -1
+
+
+# -- callbacks
+
+
+hipStreamCallback_t: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+hipHostFn_t: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+hipStreamCallback_t.__doc__ = "The type of a C function for `hipStreamAddCallback`."
+hipHostFn_t.__doc__ = "The type of a C function for `hipLaunchHostFunc`."
+
+
+def _is_c_function(function: Any) -> bool:
+    return isinstance(function, ctypes._CFuncPtr)  # type: ignore[attr-defined]
+
+
+def _c_function(function: Any, prototype: Any) -> Any:
+    """Return something to call for an address, or None for anything but an address."""
+    if isinstance(function, (int, np.integer, ctypes.c_void_p, Address)):
+        address = address_of(function)[0]
+        if address == 0:
+            raise HipError(hipError_t.hipErrorInvalidValue, "a callback at address 0")
+        return prototype(address)
+    return None
+
+
+def _word(data: Any) -> Any:
+    """Return what a C function gets for its user data: an address, or an object that has none as it is."""
+    if data is None or isinstance(data, (int, ctypes.c_void_p, ctypes.c_char_p, ctypes.py_object)):
+        return data
+    try:
+        return ctypes.c_void_p(address_of(data)[0])
+    except (ArgumentTypeError, InvalidArgumentError):
+        return ctypes.py_object(data)
+
+
+def host_call(function: Any, data: Any, prototype: Any = hipHostFn_t, before: tuple[Any, ...] = ()) -> Any:
+    """Return what `Queue.host` is given for a callback and its user data.
+
+    Raises
+    ------
+    HipError
+        hipErrorInvalidValue when there is nothing to call.
+    ArgumentTypeError
+    """
+    if function is None:
+        raise HipError(hipError_t.hipErrorInvalidValue, "there is nothing to call: None")
+    c_function = function if _is_c_function(function) else _c_function(function, prototype)
+    if c_function is not None:
+        if not c_function:
+            raise HipError(hipError_t.hipErrorInvalidValue, "a callback at address 0")
+        word = _word(data)
+        arguments = tuple(int(each) for each in before)
+        call: Callable[[], Any] = lambda: c_function(*arguments, word)  # noqa: E731
+    elif callable(function):
+        call = lambda: function(*before, data)  # noqa: E731
+    else:
+        raise ArgumentTypeError(f"a callback is called; {type(function).__name__} cannot be")
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:
+            raise RaisedInCallback(error) from error
+
+    return run
+
+
+@api()
+def hipStreamAddCallback(stream: Any, callback: Any, userData: object = None, flags: int = 0) -> None:
+    """Call ``callback(stream, hipSuccess, userData)`` when the stream gets there; ``(hipError_t,)``. Does not block.
+
+    Parameters
+    ----------
+    callback : callable, ctypes function pointer, or the address of a C function
+    userData : object
+        A Python callable gets this very object, a C function its address.
+    flags : int
+        Has to be 0.
+
+    hipErrorInvalidValue without a callback or with flags.
+    """
+    if flags:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"hipStreamAddCallback: flags have to be 0, not {flags}")
+    if callback is None:
+        raise HipError(hipError_t.hipErrorInvalidValue, "there is nothing to call: None")
+    queue = queue_of(stream)
+    queue.host(host_call(callback, userData, hipStreamCallback_t, (handle_of(stream), hipError_t.hipSuccess)))
+
+
+@api()
+def hipLaunchHostFunc(stream: Any, fn: Any, userData: object = None) -> None:
+    """Call ``fn(userData)`` when the stream gets there; ``(hipError_t,)``. Does not block. See `hipStreamAddCallback`.
+
+    `fn` is a callable, a ctypes function pointer or the address of a C function; `userData` as there.
+
+    hipErrorInvalidValue without a function.
+    """
+    call = host_call(fn, userData)
+    queue_of(stream).host(call)
+
+
+# -- values in memory
+
+
+SHORTEST, LONGEST = 20e-6, 1e-3  # seconds between two looks
+
+# `value` is under the mask for the last one only (HIP, hipStreamWaitValue32); all bits.
+CONDITIONS: dict[int, Callable[[int, int, int, int], bool]] = {
+    hipStreamWaitValueGte: lambda there, value, mask, bits: there & mask >= value,
+    hipStreamWaitValueEq: lambda there, value, mask, bits: there & mask == value,
+    hipStreamWaitValueAnd: lambda there, value, mask, bits: there & mask & value != 0,
+    hipStreamWaitValueNor: lambda there, value, mask, bits: bits & ~(there & mask | value & mask) != 0,
+}
+
+
+class _Reader:
+    """Reads one value, in place or with a queue of its own."""
+
+    def __init__(self, place: Place, element: np.dtype[Any]) -> None:
+        self._buffer, self._queue = place.buffer, None
+        self._value: Any = np.zeros(1, element)
+        if place.in_host_memory:
+            self._value = place.bytes().view(element)
+        elif place.buffer is not None:
+            self._queue = place.buffer.device.queue(blocking=False)
+            stop_checking(self._queue)  # it reads while others write, which is what it is for
+
+    def read(self) -> int:
+        if self._queue is not None and self._buffer is not None:
+            self._queue.copy(self._value, self._buffer)
+            self._queue.finish()
+        return int(self._value[0])
+
+    def close(self) -> None:
+        if self._queue is not None:
+            self._queue.close()
+
+
+def _let_go(reader: _Reader, is_there: Callable[[int], bool], arrived: threading.Event, gate: Any) -> None:
+    arrived.wait()
+    pause = SHORTEST
+    try:
+        while not is_there(reader.read()):
+            time.sleep(pause)  # nothing tells when a kernel writes to memory
+            pause = min(2 * pause, LONGEST)
+        reader.close()
+    except Error:  # the device or the memory is closed: nothing can ever write the value any more
+        pass
+    gate.open()
+
+
+def _place(ptr: Any, element: np.dtype[Any]) -> Place:
+    """Return memory of the device, or of the host that was allocated or registered here."""
+    if ptr is None:
+        raise HipError(hipError_t.hipErrorInvalidValue, "the pointer is None")
+    place = Place(ptr, element.itemsize, "ptr")
+    if place.allocation is None:
+        place.for_device()
+    return place
+
+
+def _wait(stream: Any, ptr: Any, value: int, flags: int, mask: int | None, dtype: str) -> None:
+    element = np.dtype(dtype)
+    bits = (1 << 8 * element.itemsize) - 1
+    queue = queue_of(stream)
+    place = _place(ptr, element)
+    if flags not in CONDITIONS:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"no comparison: flags {flags}")
+    queue._refuse_in_capture("hipStreamWaitValue")
+    under = bits if mask is None else mask & bits
+    reader, holds, wanted = _Reader(place, element), CONDITIONS[flags], value & bits
+    arrived = threading.Event()
+    queue.host(arrived.set)
+    gate = queue.gate()
+    note_unseen_wait(queue)
+    threading.Thread(
+        target=_let_go,
+        args=(reader, lambda there: holds(there, wanted, under, bits), arrived, gate),
+        name="forebay wait for a value",
+        daemon=True,
+    ).start()
+
+
+@api()
+def hipStreamWaitValue32(stream: Any, ptr: Any, value: int, flags: int, mask: int | None = None) -> None:
+    """Hold the stream until the 32 bits at `ptr` meet the condition; ``(hipError_t,)``. Does not block.
+
+    `value` is what they are compared with; `stream` is a stream, None or 0.
+
+    Parameters
+    ----------
+    flags : int
+        hipStreamWaitValueGte, hipStreamWaitValueEq, hipStreamWaitValueAnd or hipStreamWaitValueNor.
+    mask : int, optional
+        Bits that count; all.
+
+    The host looks, up to a millisecond late (see this module), also at memory of the host that the device cannot map.
+    hipErrorInvalidValue without memory that is from here, or for other flags.
+    """
+    _wait(stream, ptr, value, flags, mask, "u4")
+
+
+@api()
+def hipStreamWaitValue64(stream: Any, ptr: Any, value: int, flags: int, mask: int | None = None) -> None:
+    """Hold the stream until the 64 bits at `ptr` meet the condition; see `hipStreamWaitValue32`.
+
+    `value`, `flags` and `mask` as there, of 64 bits; `stream` is a stream, None or 0. Returns ``(hipError_t,)``. Does
+    not block.
+    """
+    _wait(stream, ptr, value, flags, mask, "u8")
+
+
+def _write(stream: Any, ptr: Any, value: int, flags: int, dtype: str) -> None:
+    element = np.dtype(dtype)
+    queue = queue_of(stream)
+    if flags:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"flags have to be 0, not {flags}")
+    place, number = _place(ptr, element), value & ((1 << 8 * element.itemsize) - 1)
+    if place.buffer is not None:
+        queue.fill(place.buffer.view(element), number)
+        return
+    there = place.bytes().view(element)
+
+    def write() -> None:
+        there[0] = number
+
+    queue.host(write)
+
+
+@api()
+def hipStreamWriteValue32(stream: Any, ptr: Any, value: int, flags: int = 0) -> None:
+    """Write 32 bits when the stream gets there; ``(hipError_t,)``: hipErrorInvalidValue without memory, or for flags.
+
+    `value` goes to `ptr`; `flags` have to be 0, and `stream` is a stream, None or 0.
+
+    In memory of the host that the device cannot map, the host writes it, and the stream waits for that. Does not block.
+    """
+    _write(stream, ptr, value, flags, "u4")
+
+
+@api()
+def hipStreamWriteValue64(stream: Any, ptr: Any, value: int, flags: int = 0) -> None:
+    """Write 64 bits when the stream gets there; see `hipStreamWriteValue32`.
+
+    `ptr`, `value` and `flags` as there. Returns ``(hipError_t,)``.
+    """
+    _write(stream, ptr, value, flags, "u8")

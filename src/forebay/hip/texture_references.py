@@ -7,7 +7,7 @@ from typing import Any
 
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation
-from forebay.hip.arrays import array_of, hipArray
+from forebay.hip.arrays import Format, array_of, hipArray
 from forebay.hip.devices import _on_reset, device_number, device_of
 from forebay.hip.errors import OK, HipError, api, check_params, last_exception
 from forebay.hip.facts import (
@@ -26,22 +26,13 @@ from forebay.hip.hardware import MOST_LINEAR
 from forebay.hip.memory import size_of
 from forebay.hip.modules import hipModuleGetGlobal, module_of, text_of
 from forebay.hip.pointers import Pointer, address_of
-from forebay.hip.textures_descriptors import (
-    LAYOUT,
-    Place,
-    of_array,
-    of_linear,
-    of_rows,
-    texture_bytes,
-)
-from forebay.hip.textures_driver_objects import texture_of_flags
-from forebay.hip.transfers_formats import Format
+from forebay.hip.textures import LAYOUT, TextureMemory, of_array, of_linear, of_rows, texture_bytes, texture_of_flags
 from forebay.queues.capture_rules import refuse_synchronous
 
 Invalid = hipError_t.hipErrorInvalidValue
 READ = hipTextureReadMode
 
-# Clang's name of the type, and of its elements in the order of `forebay.hip.transfers.formats.TYPES`.
+# Clang's name of the type, and of its elements in the order of `forebay.hip.arrays.TYPES`.
 DECLARED = re.compile(r"texture<(?:HIP_vector_type<)?([\w ]+)(?:, (\d)U?>)?, \d+, \(hipTextureReadMode\)(\d)>")
 # The same as NVRTC says it.
 SHORT = re.compile(
@@ -62,7 +53,7 @@ class textureReference(hipTextureDesc):
     def __init__(self, variable: Allocation, format: Format, read: hipTextureReadMode) -> None:
         super().__init__(readMode=read)
         self.variable, self.format = variable, format
-        self.place: Place | None = None
+        self.place: TextureMemory | None = None
         self.pointer: Any = None
 
     @property
@@ -84,7 +75,7 @@ class textureReference(hipTextureDesc):
         made: hipTextureDesc = hipTextureDesc(**{name: self[name] for name in self._members}).copy()
         return made
 
-    def bind(self, place: Place | None, pointer: Any = None) -> None:
+    def bind(self, place: TextureMemory | None, pointer: Any = None) -> None:
         """Let it read from there from now on, or from nowhere; on the null stream. Blocks."""
         if allocations.peek(self.variable.base) is not self.variable:
             raise HipError(hipError_t.hipErrorInvalidHandle, "the module of this texture reference is unloaded")
@@ -297,7 +288,7 @@ def _set(reference: Any, **members: Any) -> None:
     before = {name: known[name] for name in members}
     vars(known).update(members)
     try:
-        texture_bytes(Place(Format(0, 1), 0, (1, 1, 1), 1, 1, 1), known)
+        texture_bytes(TextureMemory(Format(0, 1), 0, (1, 1, 1), 1, 1, 1), known)
         known.changed()
     except BaseException:
         vars(known).update(before)

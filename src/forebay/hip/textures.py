@@ -1,37 +1,227 @@
-"""Texture and surface objects: made, looked up and destroyed."""
+"""Textures and surfaces. Kernels read and write them in software: an object is a descriptor in memory of the device.
+
+The bytes of a descriptor are those of `texture_descriptor` in hip/textures/texels.h. The driver's functions,
+hipTexObject…, make the same objects from other structures.
+"""
 
 from __future__ import annotations
 
+import struct
 import threading
 import weakref
+from dataclasses import dataclass, replace
 from typing import Any
 
 from forebay.hip import allocations
-from forebay.hip.allocations import Allocation
-from forebay.hip.arrays import need_textures
+from forebay.hip.allocations import Allocation, find
+from forebay.hip.arrays import Format, array_of, hipArray, need_textures
 from forebay.hip.devices import _on_reset, current_device, current_number
 from forebay.hip.errors import HipError, api, check_params
 from forebay.hip.facts import (
+    HIP_RESOURCE_DESC,
+    HIP_RESOURCE_VIEW_DESC,
+    HIP_TEXTURE_DESC,
+    HIP_TRSF_NORMALIZED_COORDINATES,
+    HIP_TRSF_READ_AS_INTEGER,
+    HIP_TRSF_SRGB,
+    hipArrayCubemap,
     hipError_t,
     hipMemoryType,
     hipResourceDesc,
     hipResourceType,
     hipResourceViewDesc,
     hipResourceViewFormat,
+    hipTextureAddressMode,
     hipTextureDesc,
+    hipTextureFilterMode,
+    hipTextureReadMode,
 )
-from forebay.hip.pointers import Pointer, handle_number
-from forebay.hip.textures_descriptors import (
-    Place,
-    place_of,
-    surface_bytes,
-    texture_bytes,
-)
-from forebay.hip.transfers_formats import Format
+from forebay.hip.hardware import MOST_2D, MOST_LINEAR
+from forebay.hip.memory import size_of
+from forebay.hip.pointers import Pointer, address_of, handle_number
 from forebay.queues.device import Device
+from forebay.queues.memory.buffer import Buffer
 from forebay.queues.queue import Queue
 
 Invalid = hipError_t.hipErrorInvalidValue
+LAYOUT = struct.Struct("<QQQ3i6i3ii3ff4f4x")
+NO_FORMAT = -1
+
+
+@dataclass(frozen=True)
+class TextureMemory:
+    """Memory with elements in it.
+
+    Attributes
+    ----------
+    format : Format
+    address : int
+        In the device's memory.
+    extent : (int, int, int)
+        In elements, 1 for a dimension that there is not.
+    layers : int
+    row, slice : int
+        Bytes from one row to the next, and from one plane or layer to the next.
+    array : hipArray or None
+    """
+
+    format: Format
+    address: int
+    extent: tuple[int, int, int]
+    layers: int
+    row: int
+    slice: int
+    array: hipArray | None = None
+
+    @property
+    def is_cube(self) -> bool:
+        """Whether the layers are faces of cubes."""
+        return self.array is not None and bool(self.array.flags & hipArrayCubemap)
+
+    def as_format(self, format: Format) -> TextureMemory:
+        """Return the same memory with other elements; hipErrorInvalidValue for those of another size."""
+        if format.nbytes != self.format.nbytes:
+            raise HipError(Invalid, f"a view of elements of {self.format.nbytes} bytes as {format.nbytes}")
+        return replace(self, format=format)
+
+
+def place_of(resource: hipResourceDesc) -> TextureMemory:
+    """Return the memory that a resource is.
+
+    Raises
+    ------
+    HipError
+        hipErrorInvalidValue for null, for memory that is not there or not aligned, and for a pitch below the width;
+        hipErrorInvalidHandle and hipErrorContextIsDestroyed as for `array_of`; hipErrorNotSupported for mipmaps.
+    """
+    try:
+        kind = hipResourceType(resource.resType)
+    except ValueError:
+        raise HipError(Invalid, f"no type of resource: {resource.resType!r}") from None
+    if kind == hipResourceType.hipResourceTypeArray:
+        return of_array(array_of(resource.res.array.array))
+    if kind == hipResourceType.hipResourceTypeMipmappedArray:
+        if resource.res.mipmap.mipmap is None:
+            raise HipError(Invalid, "the mipmapped array is null")
+        raise HipError(
+            hipError_t.hipErrorNotSupported, "textures have one level here, so there are no mipmapped arrays"
+        )
+    if kind == hipResourceType.hipResourceTypeLinear:
+        linear = resource.res.linear
+        return of_linear(linear.devPtr, Format.of_description(linear.desc), size_of(linear.sizeInBytes))
+    pitched = resource.res.pitch2D
+    size = size_of(pitched.width), size_of(pitched.height)
+    return of_rows(pitched.devPtr, Format.of_description(pitched.desc), *size, size_of(pitched.pitchInBytes))
+
+
+def of_array(array: hipArray) -> TextureMemory:
+    """Return an array's memory."""
+    depth, layers = (1, array.slices) if array.layered else (array.slices, 1)
+    address = array.allocation.memory.address
+    extent = array.width, array.rows, depth
+    return TextureMemory(array.format, address, extent, layers, array.row, array.row * array.rows, array)
+
+
+def of_linear(pointer: Any, format: Format, nbytes: int) -> TextureMemory:
+    """Return elements one after another; errors as `place_of`."""
+    count = nbytes // format.nbytes
+    if not 0 < count <= MOST_LINEAR:
+        raise HipError(Invalid, f"a texture of {nbytes} bytes: at most {MOST_LINEAR} elements of {format.nbytes}")
+    return TextureMemory(format, _checked(pointer, nbytes, format), (count, 1, 1), 1, nbytes, nbytes)
+
+
+def of_rows(pointer: Any, format: Format, width: int, height: int, pitch: int) -> TextureMemory:
+    """Return rows of elements; errors as `place_of`."""
+    row = width * format.nbytes
+    if not (0 < width <= MOST_2D[0] and 0 < height <= MOST_2D[1]):
+        raise HipError(Invalid, f"a texture of {width} x {height} elements: at most {MOST_2D}")
+    if pitch < row or pitch % format.nbytes:
+        raise HipError(Invalid, f"rows of {row} bytes in elements of {format.nbytes}, {pitch} apart")
+    nbytes = pitch * (height - 1) + row
+    return TextureMemory(format, _checked(pointer, nbytes, format), (width, height, 1), 1, pitch, pitch * height)
+
+
+def _checked(pointer: Any, nbytes: int, format: Format) -> int:
+    """Where memory is that has this many bytes from there on."""
+    if isinstance(pointer, Buffer):
+        address, there = pointer.address, pointer.nbytes
+    else:
+        address, _ = address_of(pointer)
+        found = find(address) if address else None
+        if found is None or not isinstance(found[0].memory, Buffer):
+            raise HipError(Invalid, f"{address:#x} is in no allocation that kernels can use")
+        there = found[0].nbytes - found[1]
+    if nbytes > there:
+        raise HipError(Invalid, f"a texture of {nbytes} bytes: the memory has {there} from {address:#x} on")
+    if address % format.nbytes:
+        raise HipError(Invalid, f"{address:#x} is not a multiple of an element's {format.nbytes} bytes")
+    return int(address)
+
+
+def texture_bytes(place: TextureMemory, texture: hipTextureDesc) -> bytes:
+    """Return the descriptor of a texture.
+
+    Raises
+    ------
+    HipError
+        hipErrorInvalidValue for modes that HIP does not have, and for linear filtering of integers that are not read
+        as floats; hipErrorNotSupported for sRGB.
+    """
+    try:
+        modes = [hipTextureAddressMode(mode) for mode in list(texture.addressMode)[:3]]
+        linear = hipTextureFilterMode(texture.filterMode) == hipTextureFilterMode.hipFilterModeLinear
+        normalized = hipTextureReadMode(texture.readMode) == hipTextureReadMode.hipReadModeNormalizedFloat
+        border = [float(value) for value in list(texture.borderColor)[:4]]
+    except (ValueError, TypeError) as error:
+        raise HipError(Invalid, f"hipTextureDesc: {error}") from None
+    if len(modes) < 3 or len(border) < 4:
+        raise HipError(Invalid, "hipTextureDesc: three address modes, and four numbers of the border's colour")
+    if texture.sRGB:
+        raise HipError(hipError_t.hipErrorNotSupported, "textures are not converted from sRGB")
+    format = place.format
+    as_float = normalized and format.largest > 0
+    is_linear_memory = place.array is None and place.extent[1] == 1
+    if linear and not (format.is_floating or as_float) and not is_linear_memory:
+        raise HipError(Invalid, "integers are filtered only when they are read as normalized floats")
+    coordinates = bool(texture.normalizedCoords) or place.is_cube
+    if place.is_cube:
+        modes = [hipTextureAddressMode.hipAddressModeClamp] * 3
+    elif not coordinates:  # as on GPUs: the others need normalized ones
+        others = (hipTextureAddressMode.hipAddressModeWrap, hipTextureAddressMode.hipAddressModeMirror)
+        modes = [hipTextureAddressMode.hipAddressModeClamp if mode in others else mode for mode in modes]
+    scale = place.extent if coordinates else (1, 1, 1)
+    divisor = format.largest if as_float else 1
+    known = NO_FORMAT if as_float else format.type * 8 + format.channels
+    return _packed(place, known, modes, linear, scale, divisor, border)
+
+
+def surface_bytes(place: TextureMemory) -> bytes:
+    """Return the descriptor of a surface."""
+    return _packed(place, NO_FORMAT, [hipTextureAddressMode.hipAddressModeClamp] * 3, False, (1, 1, 1), 1, [0.0] * 4)
+
+
+def _packed(
+    place: TextureMemory,
+    known: int,
+    modes: list[hipTextureAddressMode],
+    linear: bool,
+    scale: tuple[int, ...],
+    divisor: int,
+    border: list[float],
+) -> bytes:
+    format = place.format
+    plain = (
+        known if not linear and all(mode == hipTextureAddressMode.hipAddressModeClamp for mode in modes) else NO_FORMAT
+    )
+    return LAYOUT.pack(
+        place.address, place.row, place.slice, *place.extent, place.layers, format.type, format.channels, known, plain,
+        format.nbytes, *modes, linear, *scale, divisor, *border,
+    )  # fmt: skip
+
+
+# -- objects
+
+
 Arrays = (hipResourceType.hipResourceTypeArray, hipResourceType.hipResourceTypeMipmappedArray)
 
 _lock = threading.Lock()
@@ -42,7 +232,7 @@ _objects: dict[int, _Object] = {}
 class _Object(Pointer):
     """What kernels take: the address of a descriptor in memory of the device."""
 
-    def __init__(self, place: Place, data: bytes) -> None:
+    def __init__(self, place: TextureMemory, data: bytes) -> None:
         device = current_device()
         memory = device.empty(len(data), "u1")
         try:
@@ -63,7 +253,7 @@ class hipTextureObject_t(_Object):
     """A texture object; compares, hashes and converts like its number."""
 
     def __init__(
-        self, place: Place, resource: hipResourceDesc, texture: hipTextureDesc, view: hipResourceViewDesc | None
+        self, place: TextureMemory, resource: hipResourceDesc, texture: hipTextureDesc, view: hipResourceViewDesc | None
     ) -> None:
         super().__init__(place, texture_bytes(place, texture))
         self.resource, self.texture = resource.copy(), texture.copy()
@@ -73,7 +263,7 @@ class hipTextureObject_t(_Object):
 class hipSurfaceObject_t(_Object):
     """A surface object; compares, hashes and converts like its number."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TextureMemory) -> None:
         super().__init__(place, surface_bytes(place))
 
 
@@ -232,3 +422,110 @@ def hipDestroySurfaceObject(surfaceObject: Any) -> None:
     `surfaceObject` is what `hipCreateSurfaceObject` returned.
     """
     destroy(surfaceObject, hipSurfaceObject_t)
+
+
+# -- the driver's functions
+
+
+SHARED = ("addressMode", "filterMode", "borderColor", "maxAnisotropy", "mipmapFilterMode", "mipmapLevelBias",
+          "minMipmapLevelClamp", "maxMipmapLevelClamp")  # fmt: skip
+READ = hipTextureReadMode
+KINDS = {
+    hipResourceType.hipResourceTypeLinear: ("linear", ("devPtr", "sizeInBytes")),
+    hipResourceType.hipResourceTypePitch2D: ("pitch2D", ("devPtr", "width", "height", "pitchInBytes")),
+}
+
+
+def _resource(given: Any) -> hipResourceDesc:
+    check_params(given, HIP_RESOURCE_DESC)
+    made = hipResourceDesc(given.resType)
+    made.res.array.array, made.res.mipmap.mipmap = given.res.array.hArray, given.res.mipmap.hMipmappedArray
+    if given.resType in KINDS:
+        name, members = KINDS[given.resType]
+        there, here = given.res[name], made.res[name]
+        for member in members:
+            setattr(here, member, there[member])
+        here.desc = Format.of_array_format(there.format, there.numChannels).description
+    return made
+
+
+def texture_of_flags(given: Any) -> hipTextureDesc:
+    """Return the structure of the runtime's functions for one of the driver's."""
+    made = hipTextureDesc(**{name: given[name] for name in SHARED}).copy()
+    flags = given["flags"]
+    made.readMode = READ(int(not flags & HIP_TRSF_READ_AS_INTEGER))
+    made.normalizedCoords = int(bool(flags & HIP_TRSF_NORMALIZED_COORDINATES))
+    made.sRGB = int(bool(flags & HIP_TRSF_SRGB))
+    return made  # type: ignore[no-any-return]
+
+
+@api(outputs=1)
+def hipTexObjectCreate(pResDesc: Any, pTexDesc: Any, pResViewDesc: Any = None) -> hipTextureObject_t:
+    """Make a texture object; ``(hipError_t, object)``. As `hipCreateTextureObject`, with the driver's structures.
+
+    Parameters
+    ----------
+    pResDesc : HIP_RESOURCE_DESC
+    pTexDesc : HIP_TEXTURE_DESC
+        Integers are read as normalized floats, unless its flags have HIP_TRSF_READ_AS_INTEGER.
+    pResViewDesc : HIP_RESOURCE_VIEW_DESC, optional
+    """
+    check_params(pTexDesc, HIP_TEXTURE_DESC)
+    view = None
+    if pResViewDesc is not None:
+        check_params(pResViewDesc, HIP_RESOURCE_VIEW_DESC)
+        view = hipResourceViewDesc(**{name: pResViewDesc[name] for name in pResViewDesc.PROPERTIES()})
+    return make_texture(_resource(pResDesc), texture_of_flags(pTexDesc), view)
+
+
+@api()
+def hipTexObjectDestroy(texObject: Any) -> None:
+    """Do what `hipDestroyTextureObject` does; ``(hipError_t,)``.
+
+    `texObject` is what `hipTexObjectCreate` returned.
+    """
+    if handle_number(texObject, "a texture object"):
+        destroy(texObject, hipTextureObject_t)
+
+
+@api(outputs=1)
+def hipTexObjectGetResourceDesc(texObject: Any) -> HIP_RESOURCE_DESC:
+    """Return ``(hipError_t, HIP_RESOURCE_DESC)`` of an object; hipErrorInvalidValue for no object.
+
+    `texObject` is what `hipTexObjectCreate` returned.
+    """
+    found = texture_object(texObject)
+    made, resource = HIP_RESOURCE_DESC(found.resource.resType), found.resource
+    made.res.array.hArray = resource.res.array.array
+    if resource.resType in KINDS:
+        name, members = KINDS[resource.resType]
+        there, here = made.res[name], resource.res[name]
+        for member in members:
+            setattr(there, member, here[member])
+        format = Format.of_description(here.desc)
+        there.format, there.numChannels = format.array_format, format.channels
+    return made
+
+
+@api(outputs=1)
+def hipTexObjectGetTextureDesc(texObject: Any) -> HIP_TEXTURE_DESC:
+    """Return ``(hipError_t, HIP_TEXTURE_DESC)`` of an object; hipErrorInvalidValue for no object.
+
+    `texObject` is what `hipTexObjectCreate` returned.
+    """
+    given = texture_object(texObject).texture.copy()
+    flags = 0 if given.readMode == READ.hipReadModeNormalizedFloat else HIP_TRSF_READ_AS_INTEGER
+    flags |= HIP_TRSF_NORMALIZED_COORDINATES if given.normalizedCoords else 0
+    return HIP_TEXTURE_DESC(**{name: given[name] for name in SHARED}, flags=flags)
+
+
+@api(outputs=1)
+def hipTexObjectGetResourceViewDesc(texObject: Any) -> HIP_RESOURCE_VIEW_DESC:
+    """Return ``(hipError_t, HIP_RESOURCE_VIEW_DESC)`` of an object; hipErrorInvalidValue for one without a view.
+
+    `texObject` is what `hipTexObjectCreate` returned.
+    """
+    view = texture_object(texObject).view
+    if view is None:
+        raise HipError(hipError_t.hipErrorInvalidValue, "the texture object was made without a view")
+    return HIP_RESOURCE_VIEW_DESC(**{name: view[name] for name in view.PROPERTIES()})
