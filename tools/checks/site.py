@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import forebay as fb
-from forebay import cupy_style, hip, hiprtc
+from forebay import cupy_style, hiprtc
 from forebay.hip.table import table
 from tools.checks import ROOT
 

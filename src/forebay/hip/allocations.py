@@ -16,8 +16,8 @@ import numpy as np
 
 from forebay.core.errors import NotSupportedError
 from forebay.core.process import Numbers
-from forebay.hip.compiled import handles, known
-from forebay.hip.compiled.handles import Address
+from forebay.hip.compiled import calls, known
+from forebay.hip.compiled.calls import Address
 from forebay.hip.compiled.known import Known
 from forebay.hip.devices import _on_reset
 from forebay.hip.errors import HipError
@@ -188,7 +188,7 @@ def buffer_of(pointer: Any) -> Buffer | None:
     return buffer
 
 
-handles.connect_pointers(DeviceArray, Number, buffer_of)
+calls.connect_pointers(DeviceArray, Number, buffer_of)
 
 
 class Place:

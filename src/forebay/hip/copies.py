@@ -21,8 +21,8 @@ from forebay.core.process import refuse_on_host_thread
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation, Place
 from forebay.hip.arrays import array_of, hipArray
-from forebay.hip.compiled import copies as compiled
-from forebay.hip.compiled.handles import Address
+from forebay.hip.compiled import commands
+from forebay.hip.compiled.calls import Address
 from forebay.hip.devices import device_number, device_of, number_of
 from forebay.hip.errors import HipError, api, check_params
 from forebay.hip.facts import (
@@ -207,7 +207,7 @@ def _copy(dst: Any, src: Any, size: Any, kind: Any, stream: Any, blocks: bool) -
         queue.finish()
 
 
-@compiled.hipMemcpy
+@commands.hipMemcpy
 @api()
 def hipMemcpy(dst: Any, src: Any, sizeBytes: int, kind: int) -> None:
     """Copy on the null stream; ``(hipError_t,)``. Blocks until it is done, unless both are memory of devices.
@@ -228,7 +228,7 @@ def hipMemcpy(dst: Any, src: Any, sizeBytes: int, kind: int) -> None:
     _copy(dst, src, sizeBytes, kind, None, True)
 
 
-@compiled.hipMemcpyAsync
+@commands.hipMemcpyAsync
 @api()
 def hipMemcpyAsync(dst: Any, src: Any, sizeBytes: int, kind: int, stream: Any = None) -> None:
     """Copy in the order of the stream, otherwise as `hipMemcpy` does; ``(hipError_t,)``.
@@ -407,7 +407,7 @@ def _set(dst: Any, value: Any, count: Any, dtype: str, stream: Any, blocks: bool
         queue.finish()
 
 
-@compiled.hipMemset
+@commands.hipMemset
 @api()
 def hipMemset(dst: Any, value: int, sizeBytes: int) -> None:
     """Set bytes to the low byte of `value`, on the null stream; ``(hipError_t,)``.
@@ -421,7 +421,7 @@ def hipMemset(dst: Any, value: int, sizeBytes: int) -> None:
     _set(dst, value, sizeBytes, "u1", None, True)
 
 
-@compiled.hipMemsetAsync
+@commands.hipMemsetAsync
 @api()
 def hipMemsetAsync(dst: Any, value: int, sizeBytes: int, stream: Any = None) -> None:
     """Set bytes in the order of the stream; ``(hipError_t,)``. See `hipMemset`.

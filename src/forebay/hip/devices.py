@@ -15,7 +15,7 @@ from forebay.c_string import CString
 from forebay.core.driver import DeviceInfo
 from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError
 from forebay.core.process import refuse_on_host_thread
-from forebay.hip.compiled.handles import forget_own, set_null_queue
+from forebay.hip.compiled.calls import forget_own, set_null_queue
 from forebay.hip.errors import HipError, api, asserting, check_assertions
 from forebay.hip.facts import HIP_VERSION, hipError_t
 from forebay.hiprtc.current import compile_for

@@ -8,8 +8,8 @@ from typing import Any
 
 from forebay.core.process import Numbers
 from forebay.events.event import Event, IpcEvent
-from forebay.hip.compiled import streams as compiled
-from forebay.hip.compiled.streams import EventHandle
+from forebay.hip.compiled import commands
+from forebay.hip.compiled.commands import EventHandle
 from forebay.hip.devices import _on_reset, current_device, current_number
 from forebay.hip.errors import HipError, api, asserting, check_assertions
 from forebay.hip.facts import (
@@ -180,7 +180,7 @@ def _captured(what: str, event: ihipEvent_t, queue: Queue) -> bool:
     return capture is not None and capture.add(queue, _make_work(what, event)) is not None
 
 
-@compiled.hipEventRecord
+@commands.hipEventRecord
 @api()
 def hipEventRecord(event: Any, stream: Any = None) -> None:
     """Mark this point of the stream, again if it was recorded before; ``(hipError_t,)``. Does not block.
@@ -204,7 +204,7 @@ def hipEventRecordWithFlags(event: Any, stream: Any = None, flags: int = 0) -> N
     record_event(event, stream, external=flags == hipEventRecordExternal)
 
 
-@compiled.hipEventQuery
+@commands.hipEventQuery
 @api()
 def hipEventQuery(event: Any) -> None:
     """Ask whether its point is reached; ``(hipError_t,)``: hipErrorNotReady if not. One never recorded is done.
@@ -216,7 +216,7 @@ def hipEventQuery(event: Any) -> None:
         raise HipError(hipError_t.hipErrorNotReady)
 
 
-@compiled.hipEventSynchronize
+@commands.hipEventSynchronize
 @api()
 def hipEventSynchronize(event: Any) -> None:
     """Block until its point is reached; ``(hipError_t,)``. Raises what a callback before it raised.
@@ -256,7 +256,7 @@ def hipEventElapsedTime(start: Any, stop: Any) -> float:
     return last.elapsed(first)
 
 
-@compiled.hipStreamWaitEvent
+@commands.hipStreamWaitEvent
 @api()
 def hipStreamWaitEvent(stream: Any, event: Any, flags: int = 0) -> None:
     """Let what comes next on the stream wait for the event as it was last recorded; ``(hipError_t,)``.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from forebay.c_string import CString
 from forebay.core.errors import ArgumentTypeError
-from forebay.hip.compiled.handles import is_null
+from forebay.hip.compiled.calls import is_null
 from forebay.hip.compiled.launch import dim3
 from forebay.hip.pointers import Pointer
 

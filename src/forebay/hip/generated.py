@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from forebay.hip.compiled.handles import is_null
+from forebay.hip.compiled.calls import is_null
 from forebay.hip.errors import OK, HipError, Result, api
 from forebay.hip.facts import FACTS, hipError_t
 from forebay.hip.streams import hipStreamPerThread, hipStreamSynchronize

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
-from forebay.hip.compiled.handles import Address, is_null
+from forebay.hip.compiled.calls import Address, is_null
 from forebay.hip.compiled.known import Located
 from forebay.queues.memory.shapes import are_contiguous, read_int, read_shape
 

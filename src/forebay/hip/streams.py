@@ -23,9 +23,8 @@ import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, Error, InvalidArgumentError
 from forebay.hip.allocations import Place
-from forebay.hip.compiled import handles
-from forebay.hip.compiled import streams as compiled
-from forebay.hip.compiled.handles import Address, Handle, count_changes, note_own
+from forebay.hip.compiled import calls, commands
+from forebay.hip.compiled.calls import Address, Handle, count_changes, note_own
 from forebay.hip.devices import _on_reset, current_device, current_number, number_of
 from forebay.hip.errors import HipError, RaisedInCallback, api, asserting, check_assertions
 from forebay.hip.facts import (
@@ -110,8 +109,8 @@ def queue_of(stream: Any) -> Queue:
     return known.queue
 
 
-handles.connect_streams(ihipStream_t, queue_of)
-compiled.connect(asserting)
+calls.connect_streams(ihipStream_t, queue_of)
+commands.connect(asserting)
 
 
 def handle_of(stream: Any) -> ihipStream_t:
@@ -180,7 +179,7 @@ def hipStreamDestroy(stream: Any) -> None:
         queue.close()
 
 
-@compiled.hipStreamQuery
+@commands.hipStreamQuery
 @api()
 def hipStreamQuery(stream: Any) -> None:
     """Ask whether everything submitted is done; ``(hipError_t,)``: hipErrorNotReady if not. Never blocks.
@@ -191,7 +190,7 @@ def hipStreamQuery(stream: Any) -> None:
         raise HipError(hipError_t.hipErrorNotReady)
 
 
-@compiled.hipStreamSynchronize
+@commands.hipStreamSynchronize
 @api()
 def hipStreamSynchronize(stream: Any) -> None:
     """Block until everything submitted is done; ``(hipError_t,)``. Raises what a callback of the stream raised.

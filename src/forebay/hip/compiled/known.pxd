@@ -2,7 +2,7 @@
 
 from libc.stdint cimport uint64_t
 
-from forebay.hip.compiled.handles cimport Address
+from forebay.hip.compiled.calls cimport Address
 
 
 cdef class Located(Address):

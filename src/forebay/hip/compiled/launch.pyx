@@ -12,8 +12,9 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, u
 
 from forebay.core.driver cimport element_of
 from forebay.core.plan cimport LOCAL, POINTER, Parameter
-from forebay.hip.compiled.calls cimport front, read, succeed
-from forebay.hip.compiled.handles cimport Address, find_buffer, find_queue, is_null, pointer_class, queue_of
+from forebay.hip.compiled.calls cimport (
+    Address, find_buffer, find_queue, front, is_null, pointer_class, queue_of, read, succeed,
+)
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.launch cimport launch, launch_with_scratch
 from forebay.queues.memory.buffer cimport Buffer
