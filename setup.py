@@ -240,15 +240,25 @@ def write_stubs_of_hip():
     text += [f"{alias} = {name}" for alias, name in facts["aliases"].items()]
     (folder / "facts.pyi").write_text("\n".join(text) + "\n", encoding="utf-8")
     text = ["from typing import Any", "from forebay.hip.compiled.launch import dim3 as dim3"]
-    for module in (each.relative_to(VIEW / "forebay") for each in sorted(folder.rglob("*.py"))):
-        stub = VIEW / "forebay" / module.with_suffix(".pyi")
-        defined = PUBLIC_OF_HIP.findall(
-            (stub if stub.exists() else VIEW / "forebay" / module).read_text(encoding="utf-8")
-        )
-        name = module_name(FACE / module)
-        text += [f"from {name} import {each} as {each}" for each in dict.fromkeys(defined)]
+    for module in sorted(folder.glob("*.py")):
+        source = module.with_suffix(".pyi") if module.stem == "facts" else module
+        names = [each for node in ast.parse(source.read_text(encoding="utf-8")).body for each in names_defined_by(node)]
+        public = [name for name in dict.fromkeys(names) if PUBLIC_IN_HIP.match(name)]
+        text += [f"from forebay.hip.{module.stem} import {name} as {name}" for name in public]
     text.append("def __getattr__(name: str) -> Any: ...")
     (folder / "__init__.pyi").write_text("\n".join(text) + "\n", encoding="utf-8")
+
+
+# As in ``forebay/hip/__init__.py``.
+PUBLIC_IN_HIP = re.compile(r"i?hip|HIP|(DeviceArray|NDBuffer|Pointer|current_device|last_exception|textureReference)$")
+
+
+def names_defined_by(node):
+    """The names that a statement of a module defines, other than by an import."""
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        return [node.name]
+    targets = getattr(node, "targets", [getattr(node, "target", None)])
+    return [each.id for target in targets if target for each in ast.walk(target) if isinstance(each, ast.Name)]
 
 
 def type_of_member(given):
@@ -256,14 +266,6 @@ def type_of_member(given):
     if isinstance(given, str):  # an enumerator, in whose place a number may be, or the name of a class
         return "Any" if "." in given or given == "object" else given
     return {list: "list[Any]", dict: "bytes", type(None): "Any"}.get(type(given), type(given).__name__)
-
-
-# What a module defines of that is public, see ``forebay/hip/__init__.py``.
-PUBLIC_OF_HIP = re.compile(
-    r"^(?:def |class )?((?:i?hip|HIP)\w+|DeviceArray|NDBuffer|Pointer|current_device|last_exception|textureReference)"
-    r"\b(?=\(|:| =)",
-    re.MULTILINE,
-)
 
 
 # What the last parameter of a method may be, and what comes back then. Cython would take overloads of special methods

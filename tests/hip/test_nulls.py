@@ -27,7 +27,7 @@ FUNCTIONS = {
 
 def parameters_of(name):
     """The parameters of a function, by the definition that has their types."""
-    function = inspect.unwrap(FUNCTIONS[name])
+    function = inspect.unwrap(FUNCTIONS[name], stop=lambda each: hasattr(each, "__signature__"))
     shown = inspect.signature(function.__self__.definition if inspect.isbuiltin(function) else function).parameters
     return [each for each in shown.values() if each.kind == each.POSITIONAL_OR_KEYWORD]
 

@@ -145,6 +145,7 @@ def findings_of_hip(functions, defined):
     for name, function in defined.items():
         text, source = documented(name, set()), body(function)
         codes = re.findall(r"\braise HipError\((?:\n *)?hipError_t\.(\w+)", source)
+        codes += ["hipErrorInvalidValue"] * len(re.findall(r"\braise invalid\(", source))
         codes += re.findall(r"\breturn.*hiprtcResult\.(HIPRTC_ERROR_\w+)", source)
         yield from (f"{name} does not name {code}, which it returns" for code in codes if code not in text)
         if any(map(WAITS.search, bodies(function, set()))) and not SAYS_IT_WAITS.search(functions[name].__doc__ or ""):

@@ -15,7 +15,7 @@ from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation, Place, found_at
 from forebay.hip.devices import current_device, current_number, device_number, device_of, number_of
-from forebay.hip.errors import HipError, Result, api, check_params
+from forebay.hip.errors import HipError, Result, api, check_params, invalid
 from forebay.hip.events import enter_shared, event_of, ihipEvent_t
 from forebay.hip.facts import (
     Opaque,
@@ -140,7 +140,7 @@ def hipPointerGetAttribute(data: Any, attribute: int, ptr: Any) -> None:
     try:
         c_type, find = ATTRIBUTES[hipPointer_attribute(attribute)]
     except (KeyError, ValueError):
-        raise HipError(hipError_t.hipErrorInvalidValue, f"a pointer has no attribute {attribute!r} here") from None
+        raise invalid(f"a pointer has no attribute {attribute!r} here") from None
     to = Place(data, ctypes.sizeof(c_type), "data").bytes()
     to[:] = bytearray(c_type(find(found_at(ptr)[0], made)))
 
@@ -155,7 +155,7 @@ def hipPointerSetAttribute(value: Any, attribute: int, ptr: Any) -> None:
     """
     found_at(ptr)
     if attribute != hipPointer_attribute.HIP_POINTER_ATTRIBUTE_SYNC_MEMOPS or value is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"the attribute {attribute!r} cannot be set to {value!r}")
+        raise invalid(f"the attribute {attribute!r} cannot be set to {value!r}")
 
 
 # -- hints
@@ -176,9 +176,7 @@ def _range(ptr: Any, count: Any, what: str) -> Hints:
     nbytes = size_of(count)
     allocation, offset = found_at(ptr)
     if allocation.kind != hipMemoryType.hipMemoryTypeManaged or nbytes == 0 or offset + nbytes > allocation.nbytes:
-        raise HipError(
-            hipError_t.hipErrorInvalidValue, f"{what}: these {nbytes} bytes are not memory of hipMallocManaged"
-        )
+        raise invalid(f"{what}: these {nbytes} bytes are not memory of hipMallocManaged")
     return _hints_of(allocation)
 
 
@@ -199,7 +197,7 @@ def _place_of(location: Any) -> int:
     if location.type == hipMemLocationType.hipMemLocationTypeDevice:
         return device_number(location.id)
     if location.type == hipMemLocationType.hipMemLocationTypeInvalid:
-        raise HipError(hipError_t.hipErrorInvalidValue, "the location is nowhere: its type is not set")
+        raise invalid("the location is nowhere: its type is not set")
     return hipCpuDeviceId
 
 
@@ -241,7 +239,7 @@ def hipMemPrefetchAsync_v2(dev_ptr: Any, count: int, location: Any, flags: int =
     ``(hipError_t,)``.
     """
     if flags:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"hipMemPrefetchAsync_v2: flags have to be 0, not {flags}")
+        raise invalid(f"hipMemPrefetchAsync_v2: flags have to be 0, not {flags}")
     _prefetch(dev_ptr, count, _place_of(location), stream)
 
 
@@ -250,7 +248,7 @@ def _advise(ptr: Any, count: Any, advice: Any, place: int) -> None:
     try:
         known = hipMemoryAdvise(advice)
     except ValueError:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"no advice: {advice!r}") from None
+        raise invalid(f"no advice: {advice!r}") from None
     if known in (hipMemoryAdvise.hipMemAdviseSetReadMostly, hipMemoryAdvise.hipMemAdviseUnsetReadMostly):
         hints.read_mostly = known == hipMemoryAdvise.hipMemAdviseSetReadMostly
     elif known in (hipMemoryAdvise.hipMemAdviseSetCoarseGrain, hipMemoryAdvise.hipMemAdviseUnsetCoarseGrain):
@@ -323,10 +321,10 @@ def hipMemRangeGetAttribute(data: Any, data_size: int, attribute: int, dev_ptr: 
     try:
         known = hipMemRangeAttribute(attribute)
     except ValueError:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"memory has no attribute {attribute!r}") from None
+        raise invalid(f"memory has no attribute {attribute!r}") from None
     several = known == hipMemRangeAttribute.hipMemRangeAttributeAccessedBy
     if nbytes == 0 or nbytes % 4 or (nbytes != 4 and not several):
-        raise HipError(hipError_t.hipErrorInvalidValue, f"{known.name} does not have {nbytes} bytes")
+        raise invalid(f"{known.name} does not have {nbytes} bytes")
     words = _words(hints, known, nbytes // 4)
     Place(data, nbytes, "data").bytes()[:] = bytearray((ctypes.c_int32 * len(words))(*words))
 
@@ -344,9 +342,8 @@ def hipStreamAttachMemAsync(stream: Any, dev_ptr: Any, length: int = 0, flags: i
     managed = allocation.kind == hipMemoryType.hipMemoryTypeManaged and offset == 0
     known = flags in (hipMemAttachGlobal, hipMemAttachHost, hipMemAttachSingle)
     if not managed or not known or size_of(length) not in (0, allocation.nbytes):
-        raise HipError(
-            hipError_t.hipErrorInvalidValue,
-            f"hipStreamAttachMemAsync takes all of an allocation of hipMallocManaged, not {length} bytes; {flags=}",
+        raise invalid(
+            f"hipStreamAttachMemAsync takes all of an allocation of hipMallocManaged, not {length} bytes; {flags=}"
         )
     queue._refuse_in_capture("hipStreamAttachMemAsync")
 
@@ -362,10 +359,10 @@ _opening = threading.Lock()  # also of the counts of what is open
 def _read(handle: Any, kind: type[Opaque]) -> bytes:
     if isinstance(handle, Opaque):
         if not isinstance(handle, kind):
-            raise HipError(hipError_t.hipErrorInvalidValue, f"a {kind.__name__} is needed, not {handle!r}")
+            raise invalid(f"a {kind.__name__} is needed, not {handle!r}")
         handle = bytes(handle)
     if not isinstance(handle, (bytes, bytearray, memoryview)) or len(handle) != HANDLE_BYTES:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"a {kind.__name__} is {HANDLE_BYTES} bytes, not {handle!r}")
+        raise invalid(f"a {kind.__name__} is {HANDLE_BYTES} bytes, not {handle!r}")
     return bytes(handle)
 
 
@@ -379,7 +376,7 @@ def hipIpcGetMemHandle(devPtr: Any) -> hipIpcMemHandle_st:
     """
     allocation, _ = found_at(devPtr)
     if allocation.kind != hipMemoryType.hipMemoryTypeDevice or allocation.pooled or allocation.opened:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"the memory at {allocation.base:#x} is not of hipMalloc")
+        raise invalid(f"the memory at {allocation.base:#x} is not of hipMalloc")
     handle = allocation.memory.ipc_handle
     allocation.ipc_handle = handle
     return hipIpcMemHandle_st(handle)
@@ -397,7 +394,7 @@ def hipIpcOpenMemHandle(handle: Any, flags: int = hipIpcMemLazyEnablePeerAccess)
     """
     raw = _read(handle, hipIpcMemHandle_st)
     if flags != hipIpcMemLazyEnablePeerAccess:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"hipIpcOpenMemHandle: flags {flags!r}")
+        raise invalid(f"hipIpcOpenMemHandle: flags {flags!r}")
     device = current_device()
     with _opening:
         for each in allocations.all_of(current_number()):
@@ -429,7 +426,7 @@ def hipIpcCloseMemHandle(devPtr: Any) -> None:
     with _opening:
         allocation = allocations.peek(address) if address else None
         if allocation is None or not allocation.opened:
-            raise HipError(hipError_t.hipErrorInvalidValue, f"no memory of another process begins at {address:#x}")
+            raise invalid(f"no memory of another process begins at {address:#x}")
         if allocation.opened > 1:
             allocation.opened -= 1
             return
@@ -448,7 +445,7 @@ def hipIpcGetEventHandle(event: Any) -> hipIpcEventHandle_st:
     """
     known = event_of(event)
     if known.shared is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, "this event was made without hipEventInterprocess")
+        raise invalid("this event was made without hipEventInterprocess")
     return hipIpcEventHandle_st(known.shared.ipc_handle)
 
 

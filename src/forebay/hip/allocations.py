@@ -20,7 +20,7 @@ from forebay.hip.compiled import calls, known
 from forebay.hip.compiled.calls import Address
 from forebay.hip.compiled.known import Known
 from forebay.hip.devices import _on_reset
-from forebay.hip.errors import HipError
+from forebay.hip.errors import HipError, invalid
 from forebay.hip.facts import hipError_t, hipMemoryType
 from forebay.hip.pointers import DeviceArray, Number, address_of
 from forebay.queues.device import Device
@@ -123,10 +123,7 @@ class Allocation(Known):
             hipErrorInvalidValue when there are fewer.
         """
         if offset + nbytes > self.nbytes:
-            raise HipError(
-                hipError_t.hipErrorInvalidValue,
-                f"{nbytes} bytes from byte {offset} on: the allocation at {self.base:#x} has {self.nbytes}",
-            )
+            raise invalid(f"{nbytes} bytes from byte {offset} on: the allocation at {self.base:#x} has {self.nbytes}")
         return self.memory if nbytes == self.nbytes else self.memory[offset : offset + nbytes]
 
     def close(self) -> None:
@@ -147,7 +144,7 @@ def found_at(ptr: Any) -> tuple[Allocation, int]:
     address, _ = address_of(ptr)
     found = find(address) if address else None
     if found is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"{address:#x} is in no allocation")
+        raise invalid(f"{address:#x} is in no allocation")
     return found
 
 
@@ -180,7 +177,7 @@ def buffer_of(pointer: Any) -> Buffer | None:
         return None
     found = find(address)
     if found is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"{address:#x} is in no allocation that kernels can use")
+        raise invalid(f"{address:#x} is in no allocation that kernels can use")
     allocation, offset = found
     buffer = allocation.from_offset(offset)
     if isinstance(pointer, Address):
@@ -205,29 +202,28 @@ class Place:
         is_number = isinstance(pointer, (int, np.integer, ctypes.c_void_p, Address)) or pointer is None
         address, owner = address_of(pointer)
         if address == 0 and nbytes:
-            raise HipError(hipError_t.hipErrorInvalidValue, f"{what} is a null pointer")
+            raise invalid(f"{what} is a null pointer")
         found = find(address) if nbytes else None
         if found is not None:
             self.allocation, offset = found
             part = self.allocation.part(offset, nbytes)
             self.buffer, self.host = (part, None) if isinstance(part, Buffer) else (None, part)
         elif nbytes and isinstance(owner, (Allocation, Buffer)):
-            raise HipError(
-                hipError_t.hipErrorInvalidValue,
-                f"{what}: {address:#x} is beyond the allocation that the pointer was made for, or that was freed",
+            raise invalid(
+                f"{what}: {address:#x} is beyond the allocation that the pointer was made for, or that was freed"
             )
         elif isinstance(owner, np.ndarray) and (not is_number or owner.ctypes.data == address):
             if owner.nbytes < nbytes:
-                raise HipError(hipError_t.hipErrorInvalidValue, f"{what} has {owner.nbytes} bytes, fewer than {nbytes}")
+                raise invalid(f"{what} has {owner.nbytes} bytes, fewer than {nbytes}")
             self.host = owner[:nbytes]
         elif nbytes:
             if address >= FIRST_NUMBER or address < ALIGNMENT:  # the first page has no owner
-                raise HipError(hipError_t.hipErrorInvalidValue, f"{what}: {address:#x} is in no allocation")
+                raise invalid(f"{what}: {address:#x} is in no allocation")
             self.host = (ctypes.c_ubyte * nbytes).from_address(address)
 
     def _of_buffer(self, buffer: Buffer, nbytes: int) -> None:
         if nbytes > buffer.nbytes:
-            raise HipError(hipError_t.hipErrorInvalidValue, f"{nbytes} bytes: the Buffer has {buffer.nbytes}")
+            raise invalid(f"{nbytes} bytes: the Buffer has {buffer.nbytes}")
         flat = buffer.reshape(-1).view(np.uint8)
         self.buffer = flat if nbytes == flat.nbytes else flat[:nbytes]
 
@@ -244,7 +240,7 @@ class Place:
             return self.buffer
         if self.allocation is not None:
             raise self.allocation.for_copies_only()
-        raise HipError(hipError_t.hipErrorInvalidValue, f"{self.what} is not memory of a device")
+        raise invalid(f"{self.what} is not memory of a device")
 
     @property
     def in_host_memory(self) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation
 from forebay.hip.devices import _on_reset, current_device, current_number, device_of
-from forebay.hip.errors import HipError, api, check_params
+from forebay.hip.errors import HipError, api, check_params, invalid
 from forebay.hip.facts import (
     HIP_ARRAY3D_DESCRIPTOR,
     HIP_ARRAY_DESCRIPTOR,
@@ -99,16 +99,16 @@ class Format(NamedTuple):
         letter = next((letter for letter, kind in KINDS.items() if kind == desc.f), "")
         type = f"{letter}{bits[0] // 8}"
         if channels not in CHANNELS or bits != [bits[0]] * channels + [0] * (4 - channels) or type not in TYPES:
-            raise HipError(hipError_t.hipErrorInvalidValue, f"no element of an array has these channels: {desc!r}")
+            raise invalid(f"no element of an array has these channels: {desc!r}")
         if bits[0] % 8:
-            raise HipError(hipError_t.hipErrorInvalidValue, f"channels of {bits[0]} bits")
+            raise invalid(f"channels of {bits[0]} bits")
         return cls(TYPES.index(type), channels)
 
     @classmethod
     def of_array_format(cls, format: Any, channels: Any) -> Format:
         """Return the format of a hipArray_Format with 1, 2 or 4 channels; hipErrorInvalidValue for any other."""
         if format not in ARRAY_FORMATS or channels not in CHANNELS:
-            raise HipError(hipError_t.hipErrorInvalidValue, f"no element has {channels!r} channels of {format!r}")
+            raise invalid(f"no element has {channels!r} channels of {format!r}")
         return cls(ARRAY_FORMATS.index(format), int(channels))
 
     @classmethod
@@ -136,7 +136,6 @@ def hipCreateChannelDesc(x: int, y: int, z: int, w: int, f: int) -> hipChannelFo
 
 FACES = 6
 FLAGS = hipArrayLayered | hipArrayCubemap | hipArraySurfaceLoadStore | hipArrayTextureGather
-Invalid = hipError_t.hipErrorInvalidValue
 
 _arrays: dict[int, hipArray] = {}
 
@@ -181,7 +180,7 @@ class hipArray(Number):
         """Raise when bytes, rows and planes from a position on are not all in it; hipErrorInvalidValue."""
         there = self.row, self.rows, self.slices
         if any(at + count > most for at, count, most in zip(position, extent, there, strict=True)):
-            raise HipError(Invalid, f"{extent} bytes, rows and planes from {position} on: the array has {there}")
+            raise invalid(f"{extent} bytes, rows and planes from {position} on: the array has {there}")
 
 
 def _forget(number: int) -> None:
@@ -217,15 +216,15 @@ def array_of(array: Any, freed: hipError_t = hipError_t.hipErrorContextIsDestroy
 def _check_extent(width: int, height: int, depth: int, flags: int) -> None:
     layered = bool(flags & (hipArrayLayered | hipArrayCubemap))
     if width == 0 or flags & ~FLAGS or (depth and not height and not layered):
-        raise HipError(Invalid, f"no array has {width} x {height} x {depth} elements and flags {flags!r}")
+        raise invalid(f"no array has {width} x {height} x {depth} elements and flags {flags!r}")
     if layered and depth == 0:
-        raise HipError(Invalid, "an array of no layers")
+        raise invalid("an array of no layers")
     if flags & hipArrayCubemap and (
         width != height or depth % FACES or (depth != FACES and not flags & hipArrayLayered)
     ):
-        raise HipError(Invalid, f"{width} x {height} x {depth} elements are no faces of cubes")
+        raise invalid(f"{width} x {height} x {depth} elements are no faces of cubes")
     if flags & hipArrayTextureGather and (height == 0 or depth):
-        raise HipError(Invalid, "hipArrayTextureGather is for arrays of two dimensions")
+        raise invalid("hipArrayTextureGather is for arrays of two dimensions")
     if layered:
         most = (*(MOST_2D if height else (MOST_1D, 0)), MOST_LAYERS)
     elif depth:
@@ -233,7 +232,7 @@ def _check_extent(width: int, height: int, depth: int, flags: int) -> None:
     else:
         most = (*(MOST_2D if height else (MOST_1D, 0)), 0)
     if any(extent > limit for extent, limit in zip((width, height, depth), most, strict=True)):
-        raise HipError(Invalid, f"{width} x {height} x {depth} elements: an array has at most {most}")
+        raise invalid(f"{width} x {height} x {depth} elements: an array has at most {most}")
 
 
 def _make(what: str, format: Format, width: Any, height: Any, depth: Any, flags: Any) -> hipArray:
@@ -259,7 +258,7 @@ def hipMallocArray(desc: Any, width: int, height: int = 0, flags: int = 0) -> hi
     hipErrorOutOfMemory; hipErrorNotSupported where hipDeviceAttributeImageSupport is 0.
     """
     if flags & (hipArrayLayered | hipArrayCubemap):
-        raise HipError(Invalid, "layers and faces are made by hipMalloc3DArray")
+        raise invalid("layers and faces are made by hipMalloc3DArray")
     return _make("hipMallocArray", Format.of_description(desc), width, height, 0, flags)
 
 
@@ -324,7 +323,7 @@ def hipFreeArray(array: Any) -> None:
     hipErrorInvalidValue for None, hipErrorContextIsDestroyed for one that was freed before.
     """
     if handle_number(array, "an array") == 0:
-        raise HipError(Invalid, "the array is null")
+        raise invalid("the array is null")
     _free(array)
 
 
@@ -335,7 +334,7 @@ def hipArrayDestroy(array: Any) -> None:
     `array` is what `hipArrayCreate` or another function allocated. Blocks and fails as `hipFreeArray`.
     """
     if handle_number(array, "an array") == 0:
-        raise HipError(Invalid, "the array is null")
+        raise invalid("the array is null")
     _free(array)
 
 

@@ -11,6 +11,9 @@ run time, so it has no such symbols: it gets a pointer from `hipModuleGetGlobal`
 from __future__ import annotations
 
 import ctypes
+import functools
+import inspect
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -21,12 +24,13 @@ from forebay.core.process import refuse_on_host_thread
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation, Place
 from forebay.hip.arrays import array_of, hipArray
-from forebay.hip.compiled import commands
+from forebay.hip.compiled import calls, commands
 from forebay.hip.compiled.calls import Address
 from forebay.hip.devices import device_number, device_of, number_of
-from forebay.hip.errors import HipError, api, check_params
+from forebay.hip.errors import HipError, HipFunction, api, check_params, invalid, listed, named
 from forebay.hip.facts import (
     HIP_MEMCPY3D,
+    Record,
     hip_Memcpy2D,
     hipError_t,
     hipExtent,
@@ -57,6 +61,60 @@ DEVICE_SIDES = {
 }
 
 
+NEVER = "Does not block."
+BLOCKS = object()  # in place of a stream: the null stream, and the caller waits for it where HIP says so
+
+
+def begin(stream: Any, what: str) -> Queue:
+    """Return the queue of a stream, or the null queue for `BLOCKS`, unless a synchronous call is refused now."""
+    if stream is not BLOCKS:
+        return queue_of(stream)
+    refuse_synchronous(what)
+    return queue_of(None)
+
+
+def in_order(name: str, function: Any, blocks: str = "", **renamed: str) -> HipFunction:
+    """Return HIP's function of this name, which does in the order of a stream what that without Async does."""
+    given = listed(renamed.get(each, each) for each in list(inspect.signature(function).parameters)[:-1])
+    does = re.sub(",? on the null stream$", "", function.__doc__.partition("; ``")[0])
+    does += "," * ("," in does)
+    doc = f"""{does} in the order of the stream; ``(hipError_t,)``. See `{name.removesuffix("Async")}`.
+
+    {given} as there; `stream` is a stream, None or 0. {blocks or "Blocks only where `hipMemcpyAsync` does."}"""
+    return api()(named(function, name, doc, **renamed))
+
+
+def blocking(name: str, function: Any, waits: bool = True, on: Any = None) -> HipFunction:
+    """Return HIP's function of this name, which does on the null stream what a function does on that it ends with.
+
+    Parameters
+    ----------
+    waits : bool
+        Whether it blocks until all is done. If not, the function decides: it gets `BLOCKS` for a stream.
+    on : object
+        The stream in place of the null stream.
+    """
+    definition, (*parameters, _) = calls.NullsAsNone(function), inspect.signature(function).parameters.values()
+    signature = inspect.Signature(parameters, return_annotation="None")
+
+    def call(*args: Any, **kwargs: Any) -> None:
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{name}(): {error}") from None
+        bound.apply_defaults()
+        if not waits:
+            definition(*bound.args, BLOCKS)
+            return
+        refuse_synchronous(name)
+        definition(*bound.args, on)
+        queue_of(on).finish()
+
+    functools.update_wrapper(call, named(function, name, function.__doc__))
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    return api()(call)
+
+
 def check_kind(kind: Any) -> tuple[bool, bool]:
     """Return whether destination and source have to be the device's; hipErrorInvalidMemcpyDirection for no kind."""
     try:
@@ -75,18 +133,16 @@ def places(dst: Any, src: Any, nbytes: int, kind: Any) -> tuple[Place, Place]:
     """
     to_device, from_device = check_kind(kind)
     if dst is None or src is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, "a copy to or from a null pointer")
+        raise invalid("a copy to or from a null pointer")
     try:
         to, source = Place(dst, nbytes, "dst"), Place(src, nbytes, "src")
     except InvalidArgumentError as error:
-        raise HipError(hipError_t.hipErrorInvalidValue, str(error)) from error
+        raise invalid(str(error)) from error
     if nbytes and ((to_device and to.buffer is None) or (from_device and source.buffer is None)):
         side = "dst" if to_device and to.buffer is None else "src"
-        raise HipError(
-            hipError_t.hipErrorInvalidValue, f"{side} is not memory of a device, as {Kind(kind).name} requires"
-        )
+        raise invalid(f"{side} is not memory of a device, as {Kind(kind).name} requires")
     if to.buffer is None and isinstance(to.host, np.ndarray) and not to.host.flags.writeable:
-        raise HipError(hipError_t.hipErrorInvalidValue, "dst cannot be written to")
+        raise invalid("dst cannot be written to")
     return to, source
 
 
@@ -192,9 +248,10 @@ def _peer(buffer: Buffer | None) -> Queue:
     return buffer.device.null_queue
 
 
-def _copy(dst: Any, src: Any, size: Any, kind: Any, stream: Any, blocks: bool) -> None:
+def _copy(dst: Any, src: Any, size: Any, kind: Any, stream: Any) -> None:
+    blocks = stream is BLOCKS
     nbytes = size_of(size)
-    queue = queue_of(stream)
+    queue = queue_of(None if blocks else stream)
     if nbytes == 0:
         check_kind(kind)
         return
@@ -225,7 +282,7 @@ def hipMemcpy(dst: Any, src: Any, sizeBytes: int, kind: int) -> None:
     hipErrorInvalidValue for null pointers, and for more bytes than there are; hipErrorInvalidMemcpyDirection for
     another kind.
     """
-    _copy(dst, src, sizeBytes, kind, None, True)
+    _copy(dst, src, sizeBytes, kind, BLOCKS)
 
 
 @commands.hipMemcpyAsync
@@ -240,7 +297,7 @@ def hipMemcpyAsync(dst: Any, src: Any, sizeBytes: int, kind: int, stream: Any = 
     host holds the result when this returns. So a copy to pageable memory blocks until it is done; in a callback it gets
     hipErrorNotSupported. In a capture it does not block, and host memory is read and written when the graph runs.
     """
-    _copy(dst, src, sizeBytes, kind, stream, False)
+    _copy(dst, src, sizeBytes, kind, stream)
 
 
 @api()
@@ -249,80 +306,33 @@ def hipMemcpyWithStream(dst: Any, src: Any, sizeBytes: int, kind: int, stream: A
 
     `dst`, `src`, `sizeBytes` and `kind` as for `hipMemcpy`.
     """
-    _copy(dst, src, sizeBytes, kind, stream, False)
+    _copy(dst, src, sizeBytes, kind, stream)
     queue_of(stream).finish()
 
 
-@api()
-def hipMemcpyHtoD(dst: Any, src: Any, sizeBytes: int) -> None:
-    """Copy from the host to the device on the null stream; ``(hipError_t,)``. Blocks. See `hipMemcpy`.
+def _one_way(kind: Kind, way: str) -> Any:
+    def copy(dst: Any, src: Any, sizeBytes: int, stream: Any = None) -> None:
+        _copy(dst, src, sizeBytes, kind, stream)
 
-    `sizeBytes` bytes from `src` to `dst`.
-    """
-    _copy(dst, src, sizeBytes, Kind.hipMemcpyHostToDevice, None, True)
+    blocks = "Does not block." if kind == Kind.hipMemcpyDeviceToDevice else "Blocks."
+    copy.__doc__ = f"""Copy {way} on the null stream; ``(hipError_t,)``. {blocks} See `hipMemcpy`.
 
-
-@api()
-def hipMemcpyDtoH(dst: Any, src: Any, sizeBytes: int) -> None:
-    """Copy from the device to the host on the null stream; ``(hipError_t,)``. Blocks. See `hipMemcpy`.
-
-    `sizeBytes` bytes from `src` to `dst`.
-    """
-    _copy(dst, src, sizeBytes, Kind.hipMemcpyDeviceToHost, None, True)
+    `sizeBytes` bytes from `src` to `dst`."""
+    return copy
 
 
-@api()
-def hipMemcpyDtoD(dst: Any, src: Any, sizeBytes: int) -> None:
-    """Copy within the device on the null stream; ``(hipError_t,)``. Does not block. See `hipMemcpy`.
-
-    `sizeBytes` bytes from `src` to `dst`.
-    """
-    _copy(dst, src, sizeBytes, Kind.hipMemcpyDeviceToDevice, None, True)
-
-
-@api()
-def hipMemcpyHtoDAsync(dst: Any, src: Any, sizeBytes: int, stream: Any = None) -> None:
-    """Copy from the host to the device in the order of the stream; ``(hipError_t,)``. See `hipMemcpyAsync`.
-
-    `sizeBytes` bytes from `src` to `dst`; `stream` is a stream, None or 0. Blocks only where `hipMemcpyAsync` does.
-    """
-    _copy(dst, src, sizeBytes, Kind.hipMemcpyHostToDevice, stream, False)
+_htod = _one_way(Kind.hipMemcpyHostToDevice, "from the host to the device")
+_dtoh = _one_way(Kind.hipMemcpyDeviceToHost, "from the device to the host")
+_dtod = _one_way(Kind.hipMemcpyDeviceToDevice, "within the device")
+hipMemcpyHtoD: HipFunction = blocking("hipMemcpyHtoD", _htod, waits=False)
+hipMemcpyHtoDAsync: HipFunction = in_order("hipMemcpyHtoDAsync", _htod)
+hipMemcpyDtoH: HipFunction = blocking("hipMemcpyDtoH", _dtoh, waits=False)
+hipMemcpyDtoHAsync: HipFunction = in_order("hipMemcpyDtoHAsync", _dtoh)
+hipMemcpyDtoD: HipFunction = blocking("hipMemcpyDtoD", _dtod, waits=False)
+hipMemcpyDtoDAsync: HipFunction = in_order("hipMemcpyDtoDAsync", _dtod, NEVER)
 
 
-@api()
-def hipMemcpyDtoHAsync(dst: Any, src: Any, sizeBytes: int, stream: Any = None) -> None:
-    """Copy from the device to the host in the order of the stream; ``(hipError_t,)``. See `hipMemcpyAsync`.
-
-    `sizeBytes` bytes from `src` to `dst`; `stream` is a stream, None or 0. Blocks only where `hipMemcpyAsync` does.
-    """
-    _copy(dst, src, sizeBytes, Kind.hipMemcpyDeviceToHost, stream, False)
-
-
-@api()
-def hipMemcpyDtoDAsync(dst: Any, src: Any, sizeBytes: int, stream: Any = None) -> None:
-    """Copy within the device in the order of the stream; ``(hipError_t,)``. See `hipMemcpyAsync`.
-
-    `sizeBytes` bytes from `src` to `dst`; `stream` is a stream, None or 0. Does not block.
-    """
-    _copy(dst, src, sizeBytes, Kind.hipMemcpyDeviceToDevice, stream, False)
-
-
-def _copy_peer(dst: Any, to: Any, src: Any, source: Any, size: Any, stream: Any) -> None:
-    for number in (to, source):
-        device_of(device_number(number))
-    nbytes = size_of(size)
-    queue = queue_of(stream)
-    if nbytes == 0:
-        return
-    both = places(dst, src, nbytes, Kind.hipMemcpyDeviceToDevice)
-    for place, number in zip(both, (to, source), strict=True):
-        if place.buffer is None or number_of(place.buffer.device) != number:
-            raise HipError(hipError_t.hipErrorInvalidValue, f"this memory is not device {number}'s")
-    enqueue(queue, *both)
-
-
-@api()
-def hipMemcpyPeer(dst: Any, dstDeviceId: int, src: Any, srcDeviceId: int, sizeBytes: int) -> None:
+def _copy_peer(dst: Any, dstDeviceId: int, src: Any, srcDeviceId: int, sizeBytes: int, stream: Any = None) -> None:
     """Copy from one device's memory to another's, through the host if they have no link; ``(hipError_t,)``.
 
     `sizeBytes` bytes from `src` on device `srcDeviceId` to `dst` on device `dstDeviceId`. Does not block.
@@ -330,41 +340,25 @@ def hipMemcpyPeer(dst: Any, dstDeviceId: int, src: Any, srcDeviceId: int, sizeBy
 
     On the null stream of the current device. hipErrorInvalidDevice for an unknown device.
     """
-    refuse_synchronous("hipMemcpyPeer")
-    _copy_peer(dst, dstDeviceId, src, srcDeviceId, sizeBytes, None)
+    queue, nbytes = begin(stream, "hipMemcpyPeer"), size_of(sizeBytes)
+    for number in (dstDeviceId, srcDeviceId):
+        device_of(device_number(number))
+    if nbytes == 0:
+        return
+    both = places(dst, src, nbytes, Kind.hipMemcpyDeviceToDevice)
+    for place, number in zip(both, (dstDeviceId, srcDeviceId), strict=True):
+        if place.buffer is None or number_of(place.buffer.device) != number:
+            raise invalid(f"this memory is not device {number}'s")
+    enqueue(queue, *both)
 
 
-@api()
-def hipMemcpyPeerAsync(
-    dst: Any, dstDeviceId: int, src: Any, srcDevice: int, sizeBytes: int, stream: Any = None
+hipMemcpyPeer: HipFunction = blocking("hipMemcpyPeer", _copy_peer, waits=False)
+hipMemcpyPeerAsync: HipFunction = in_order("hipMemcpyPeerAsync", _copy_peer, NEVER, srcDeviceId="srcDevice")
+
+
+def _copy_2d(
+    dst: Any, dpitch: int, src: Any, spitch: int, width: int, height: int, kind: int, stream: Any = None
 ) -> None:
-    """Copy from one device's memory to another's in the order of the stream; ``(hipError_t,)``. See `hipMemcpyPeer`.
-
-    `sizeBytes` bytes from `src` on device `srcDevice` to `dst` on device `dstDeviceId`; `stream` is a stream, None or
-    0. Does not block.
-    """
-    _copy_peer(dst, dstDeviceId, src, srcDevice, sizeBytes, stream)
-
-
-def _copy_2d(dst: Any, dpitch: Any, src: Any, spitch: Any, width: Any, height: Any, kind: Any, stream: Any) -> Queue:
-    to_pitch, source_pitch, columns, rows = map(size_of, (dpitch, spitch, width, height))
-    queue = queue_of(stream)
-    check_kind(kind)
-    if columns > min(to_pitch, source_pitch):
-        raise HipError(
-            hipError_t.hipErrorInvalidPitchValue, f"rows of {columns} bytes, {min(to_pitch, source_pitch)} apart"
-        )
-    if columns == 0 or rows == 0:
-        return queue
-    extents = [(rows - 1) * pitch + columns for pitch in (to_pitch, source_pitch)]
-    places(dst, src, columns, kind)
-    spans = rows_of(columns, rows, 1, (to_pitch, 0), (source_pitch, 0))
-    enqueue(queue, Place(dst, extents[0], "dst"), Place(src, extents[1], "src"), spans)
-    return queue
-
-
-@api()
-def hipMemcpy2D(dst: Any, dpitch: int, src: Any, spitch: int, width: int, height: int, kind: int) -> None:
     """Copy `height` rows of `width` bytes, the pitches apart; ``(hipError_t,)``. Blocks, see `hipMemcpy`.
 
     `dst`, `src` and `kind` as for `hipMemcpy`; `dpitch` and `spitch` are the bytes from a row to the next.
@@ -372,30 +366,31 @@ def hipMemcpy2D(dst: Any, dpitch: int, src: Any, spitch: int, width: int, height
     One command for each row, or one for all when neither side has gaps. hipErrorInvalidPitchValue for a pitch below
     the width.
     """
-    refuse_synchronous("hipMemcpy2D")
-    _copy_2d(dst, dpitch, src, spitch, width, height, kind, None).finish()
+    to_pitch, source_pitch, columns, rows = map(size_of, (dpitch, spitch, width, height))
+    queue = queue_of(stream)
+    check_kind(kind)
+    _check_pitch(min(to_pitch, source_pitch), columns)
+    if columns == 0 or rows == 0:
+        return
+    extents = [(rows - 1) * pitch + columns for pitch in (to_pitch, source_pitch)]
+    places(dst, src, columns, kind)
+    spans = rows_of(columns, rows, 1, (to_pitch, 0), (source_pitch, 0))
+    enqueue(queue, Place(dst, extents[0], "dst"), Place(src, extents[1], "src"), spans)
 
 
-@api()
-def hipMemcpy2DAsync(
-    dst: Any, dpitch: int, src: Any, spitch: int, width: int, height: int, kind: int, stream: Any = None
-) -> None:
-    """Copy rows in the order of the stream; ``(hipError_t,)``. See `hipMemcpy2D` and `hipMemcpyAsync`.
-
-    `dst`, `dpitch`, `src`, `spitch`, `width`, `height` and `kind` as there; `stream` is a stream, None or 0. Blocks
-    only where `hipMemcpyAsync` does.
-    """
-    _copy_2d(dst, dpitch, src, spitch, width, height, kind, stream)
+hipMemcpy2D: HipFunction = blocking("hipMemcpy2D", _copy_2d)
+hipMemcpy2DAsync: HipFunction = in_order("hipMemcpy2DAsync", _copy_2d)
 
 
 # -- memsets
 
 
-def _set(dst: Any, value: Any, count: Any, dtype: str, stream: Any, blocks: bool) -> None:
+def _set(dst: Any, value: Any, count: Any, dtype: str, stream: Any) -> None:
+    blocks = stream is BLOCKS
     element = np.dtype(dtype)
     nbytes = size_of(count) * element.itemsize
     pattern = whole_number(value) & ((1 << 8 * element.itemsize) - 1)
-    queue = queue_of(stream)
+    queue = queue_of(None if blocks else stream)
     if nbytes == 0:
         return
     place = Place(dst, nbytes, "dst")
@@ -418,7 +413,7 @@ def hipMemset(dst: Any, value: int, sizeBytes: int) -> None:
     hipErrorInvalidValue for memory that is not from here, or more bytes than there are, hipErrorNotSupported for memory
     of the host that the device cannot map.
     """
-    _set(dst, value, sizeBytes, "u1", None, True)
+    _set(dst, value, sizeBytes, "u1", BLOCKS)
 
 
 @commands.hipMemsetAsync
@@ -428,65 +423,34 @@ def hipMemsetAsync(dst: Any, value: int, sizeBytes: int, stream: Any = None) -> 
 
     `dst`, `value` and `sizeBytes` as there; `stream` is a stream, None or 0. Does not block.
     """
-    _set(dst, value, sizeBytes, "u1", stream, False)
+    _set(dst, value, sizeBytes, "u1", stream)
 
 
-@api()
-def hipMemsetD8(dest: Any, value: int, count: int) -> None:
-    """Set bytes, on the null stream; ``(hipError_t,)``. See `hipMemset`.
-
-    `count` bytes from `dest` on, to the low 8 bits of `value`. Blocks only where `hipMemset` does.
-    """
-    _set(dest, value, count, "u1", None, True)
+def _words(bits: int) -> str:
+    return "bytes" if bits == 8 else f"words of {bits} bits"
 
 
-@api()
-def hipMemsetD8Async(dest: Any, value: int, count: int, stream: Any = None) -> None:
-    """Set bytes in the order of the stream; ``(hipError_t,)``. See `hipMemset`.
+def _memset(bits: int) -> Any:
+    def memset(dest: Any, value: int, count: int, stream: Any = None) -> None:
+        _set(dest, value, count, f"u{bits // 8}", stream)
 
-    `count` bytes from `dest` on, to the low 8 bits of `value`; `stream` is a stream, None or 0. Does not block.
-    """
-    _set(dest, value, count, "u1", stream, False)
+    memset.__doc__ = f"""Set {_words(bits)}, on the null stream; ``(hipError_t,)``. See `hipMemset`.
 
-
-@api()
-def hipMemsetD16(dest: Any, value: int, count: int) -> None:
-    """Set words of 16 bits, on the null stream; ``(hipError_t,)``. See `hipMemset`.
-
-    `count` words from `dest` on, to the low 16 bits of `value`. Blocks only where `hipMemset` does.
-    """
-    _set(dest, value, count, "u2", None, True)
+    `count` {_words(bits).split()[0]} from `dest` on, to the low {bits} bits of `value`. Blocks only where `hipMemset`
+    does."""
+    return memset
 
 
-@api()
-def hipMemsetD16Async(dest: Any, value: int, count: int, stream: Any = None) -> None:
-    """Set words of 16 bits in the order of the stream; ``(hipError_t,)``. See `hipMemset`.
-
-    `count` words from `dest` on, to the low 16 bits of `value`; `stream` is a stream, None or 0. Does not block.
-    """
-    _set(dest, value, count, "u2", stream, False)
-
-
-@api()
-def hipMemsetD32(dest: Any, value: int, count: int) -> None:
-    """Set words of 32 bits, on the null stream; ``(hipError_t,)``. See `hipMemset`.
-
-    `count` words from `dest` on, to the low 32 bits of `value`. Blocks only where `hipMemset` does.
-    """
-    _set(dest, value, count, "u4", None, True)
-
-
-@api()
-def hipMemsetD32Async(dst: Any, value: int, count: int, stream: Any = None) -> None:
-    """Set words of 32 bits in the order of the stream; ``(hipError_t,)``. See `hipMemset`.
-
-    `count` words from `dst` on, to the low 32 bits of `value`; `stream` is a stream, None or 0. Does not block.
-    """
-    _set(dst, value, count, "u4", stream, False)
+hipMemsetD8: HipFunction = blocking("hipMemsetD8", _memset(8), waits=False)
+hipMemsetD8Async: HipFunction = in_order("hipMemsetD8Async", _memset(8), NEVER)
+hipMemsetD16: HipFunction = blocking("hipMemsetD16", _memset(16), waits=False)
+hipMemsetD16Async: HipFunction = in_order("hipMemsetD16Async", _memset(16), NEVER)
+hipMemsetD32: HipFunction = blocking("hipMemsetD32", _memset(32), waits=False)
+hipMemsetD32Async: HipFunction = in_order("hipMemsetD32Async", _memset(32), NEVER, dest="dst")
 
 
 def set_rows(
-    dst: Any, pitches: tuple[int, int], value: Any, extent: tuple[Any, Any, Any], dtype: str, stream: Any, blocks: bool
+    dst: Any, pitches: tuple[int, int], value: Any, extent: tuple[Any, Any, Any], dtype: str, stream: Any
 ) -> None:
     """Set planes of rows of elements; the pitches are those of rows and planes in bytes, the extent's width elements.
 
@@ -497,19 +461,17 @@ def set_rows(
     HipError
         hipErrorInvalidValue when rows or planes overlap, and as for `hipMemset`.
     """
+    blocks = stream is BLOCKS
     element = np.dtype(dtype)
     columns, height, depth = map(size_of, extent)
     width = columns * element.itemsize
-    queue = queue_of(stream)
+    queue = queue_of(None if blocks else stream)
     if 0 in (width, height, depth):
         return
     if (height > 1 or depth > 1) and (width > pitches[0] or pitches[0] % element.itemsize):
-        raise HipError(
-            hipError_t.hipErrorInvalidValue,
-            f"rows of {columns} elements of {element.itemsize} bytes, {pitches[0]} bytes apart",
-        )
+        raise invalid(f"rows of {columns} elements of {element.itemsize} bytes, {pitches[0]} bytes apart")
     if depth > 1 and pitches[1] < pitches[0] * height:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"planes of {height} rows, {pitches[1]} bytes apart")
+        raise invalid(f"planes of {height} rows, {pitches[1]} bytes apart")
     place = Place(dst, (depth - 1) * pitches[1] + (height - 1) * pitches[0] + width, "dst")
     buffer = place.for_device()
     if blocks:
@@ -521,103 +483,44 @@ def set_rows(
         queue.finish()
 
 
-def _set_2d(dst: Any, pitch: Any, value: Any, width: Any, height: Any, stream: Any, blocks: bool) -> None:
-    gap = size_of(pitch)
-    if size_of(width) > gap:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"rows of {width} bytes, {gap} apart")
-    set_rows(dst, (gap, 0), value, (width, height, 1), "u1", stream, blocks)
-
-
-@api()
-def hipMemset2D(dst: Any, pitch: int, value: int, width: int, height: int) -> None:
+def _set_2d(dst: Any, pitch: int, value: int, width: int, height: int, stream: Any = None) -> None:
     """Set `height` rows of `width` bytes, `pitch` apart, on the null stream; ``(hipError_t,)``. See `hipMemset`.
 
     `dst` is where the first row begins; the low byte of `value` counts. hipErrorInvalidValue for a pitch below the
     width. Blocks only where `hipMemset` does.
     """
-    _set_2d(dst, pitch, value, width, height, None, True)
+    gap = size_of(pitch)
+    if size_of(width) > gap:
+        raise invalid(f"rows of {width} bytes, {gap} apart")
+    set_rows(dst, (gap, 0), value, (width, height, 1), "u1", stream)
 
 
-@api()
-def hipMemset2DAsync(dst: Any, pitch: int, value: int, width: int, height: int, stream: Any = None) -> None:
-    """Set rows in the order of the stream; ``(hipError_t,)``. See `hipMemset2D`.
+def _memset_of_rows(bits: int) -> Any:
+    def memset(dst: Any, dstPitch: int, value: int, width: int, height: int, stream: Any = None) -> None:
+        set_rows(dst, (size_of(dstPitch), 0), value, (width, height, 1), f"u{bits // 8}", stream)
 
-    `dst`, `pitch`, `value`, `width` and `height` as there; `stream` is a stream, None or 0. Does not block.
-    """
-    _set_2d(dst, pitch, value, width, height, stream, False)
+    does = f"Set `height` rows of `width` {_words(bits)} on the null stream"
+    memset.__doc__ = f"""{does}; ``(hipError_t,)``. See `hipMemset2D`.
 
-
-@api()
-def hipMemsetD2D8(dst: Any, dstPitch: int, value: int, width: int, height: int) -> None:
-    """Set `height` rows of `width` bytes on the null stream; ``(hipError_t,)``. See `hipMemset2D`.
-
-    From `dst` on, `dstPitch` bytes from a row to the next; the low 8 bits of `value` count. Blocks only where
-    `hipMemset` does.
-    """
-    set_rows(dst, (size_of(dstPitch), 0), value, (width, height, 1), "u1", None, True)
+    From `dst` on, `dstPitch` bytes from a row to the next; the low {bits} bits of `value` count. Blocks only where
+    `hipMemset` does."""
+    return memset
 
 
-@api()
-def hipMemsetD2D8Async(dst: Any, dstPitch: int, value: int, width: int, height: int, stream: Any = None) -> None:
-    """Set `height` rows of `width` bytes in the order of the stream; ``(hipError_t,)``. See `hipMemset2D`.
-
-    `dst`, `dstPitch`, `value`, `width` and `height` as for `hipMemsetD2D8`; `stream` is a stream, None or 0. Does not
-    block.
-    """
-    set_rows(dst, (size_of(dstPitch), 0), value, (width, height, 1), "u1", stream, False)
-
-
-@api()
-def hipMemsetD2D16(dst: Any, dstPitch: int, value: int, width: int, height: int) -> None:
-    """Set `height` rows of `width` words of 16 bits on the null stream; ``(hipError_t,)``. See `hipMemset2D`.
-
-    From `dst` on, `dstPitch` bytes from a row to the next; the low 16 bits of `value` count. Blocks only where
-    `hipMemset` does.
-    """
-    set_rows(dst, (size_of(dstPitch), 0), value, (width, height, 1), "u2", None, True)
-
-
-@api()
-def hipMemsetD2D16Async(dst: Any, dstPitch: int, value: int, width: int, height: int, stream: Any = None) -> None:
-    """Set rows of words of 16 bits in the order of the stream; ``(hipError_t,)``. See `hipMemsetD2D16`.
-
-    `dst`, `dstPitch`, `value`, `width` and `height` as for `hipMemsetD2D16`; `stream` is a stream, None or 0. Does not
-    block.
-    """
-    set_rows(dst, (size_of(dstPitch), 0), value, (width, height, 1), "u2", stream, False)
-
-
-@api()
-def hipMemsetD2D32(dst: Any, dstPitch: int, value: int, width: int, height: int) -> None:
-    """Set `height` rows of `width` words of 32 bits on the null stream; ``(hipError_t,)``. See `hipMemset2D`.
-
-    From `dst` on, `dstPitch` bytes from a row to the next; the low 32 bits of `value` count. Blocks only where
-    `hipMemset` does.
-    """
-    set_rows(dst, (size_of(dstPitch), 0), value, (width, height, 1), "u4", None, True)
-
-
-@api()
-def hipMemsetD2D32Async(dst: Any, dstPitch: int, value: int, width: int, height: int, stream: Any = None) -> None:
-    """Set rows of words of 32 bits in the order of the stream; ``(hipError_t,)``. See `hipMemsetD2D32`.
-
-    `dst`, `dstPitch`, `value`, `width` and `height` as for `hipMemsetD2D32`; `stream` is a stream, None or 0. Does not
-    block.
-    """
-    set_rows(dst, (size_of(dstPitch), 0), value, (width, height, 1), "u4", stream, False)
+hipMemset2D: HipFunction = blocking("hipMemset2D", _set_2d, waits=False)
+hipMemset2DAsync: HipFunction = in_order("hipMemset2DAsync", _set_2d, NEVER)
+hipMemsetD2D8: HipFunction = blocking("hipMemsetD2D8", _memset_of_rows(8), waits=False)
+hipMemsetD2D8Async: HipFunction = in_order("hipMemsetD2D8Async", _memset_of_rows(8), NEVER)
+hipMemsetD2D16: HipFunction = blocking("hipMemsetD2D16", _memset_of_rows(16), waits=False)
+hipMemsetD2D16Async: HipFunction = in_order("hipMemsetD2D16Async", _memset_of_rows(16), NEVER)
+hipMemsetD2D32: HipFunction = blocking("hipMemsetD2D32", _memset_of_rows(32), waits=False)
+hipMemsetD2D32Async: HipFunction = in_order("hipMemsetD2D32Async", _memset_of_rows(32), NEVER)
 
 
 # -- rows and planes
 
 
 PITCH = 256  # bytes; a row begins where the widest vectors of any device may begin
-
-
-def _invalid(message: str) -> HipError:
-    return HipError(hipError_t.hipErrorInvalidValue, message)
-
-
-# -- memory
 
 
 def _malloc_rows(width: Any, height: Any, depth: Any = 1) -> tuple[DeviceArray, int]:
@@ -643,7 +546,7 @@ def hipMemAllocPitch(widthInBytes: int, height: int, elementSizeBytes: int) -> t
     `height` rows of `widthInBytes` bytes, with elements of `elementSizeBytes` bytes.
     """
     if elementSizeBytes not in (4, 8, 16) or not (size_of(widthInBytes) and size_of(height)):
-        raise _invalid(f"hipMemAllocPitch: {height} rows of {widthInBytes} bytes, elements of {elementSizeBytes}")
+        raise invalid(f"hipMemAllocPitch: {height} rows of {widthInBytes} bytes, elements of {elementSizeBytes}")
     return _malloc_rows(widthInBytes, height)
 
 
@@ -659,9 +562,6 @@ def hipMalloc3D(extent: Any) -> hipPitchedPtr:
     check_params(extent, hipExtent)
     pointer, pitch = _malloc_rows(extent.width, extent.height, extent.depth)
     return hipPitchedPtr(pointer, pitch, extent.width, extent.height)
-
-
-# -- copies
 
 
 class Box:
@@ -691,7 +591,7 @@ class Box:
         sides = [self._side(params, side) for side in ("dst", "src")]
         sizes = {size for *_, size in sides if size}
         if len(sizes) > 1:
-            raise _invalid(f"elements of {sizes} bytes in two arrays")
+            raise invalid(f"elements of {sizes} bytes in two arrays")
         self.width *= max(sizes, default=1)
         if self.is_empty:
             return
@@ -709,7 +609,7 @@ class Box:
         if given is None:
             return None, pointer, pos, what, 0
         if pointer.ptr is not None:
-            raise _invalid(f"{what} is an array and a pointer")
+            raise invalid(f"{what} is an array and a pointer")
         array = array_of(given)
         return array, hipPitchedPtr(array.pointer(), array.row, array.row, array.rows), pos, what, array.format.nbytes
 
@@ -718,12 +618,12 @@ class Box:
         if (self.height > 1 or self.depth > 1) and pitch < self.width:
             raise HipError(hipError_t.hipErrorInvalidPitchValue, f"rows of {self.width} bytes, {pitch} apart")
         if self.depth > 1 and rows < self.height:
-            raise _invalid(f"planes of {self.height} rows, {rows} apart")
+            raise invalid(f"planes of {self.height} rows, {rows} apart")
         return pitch, pitch * rows
 
     def _begin(self, pointer: hipPitchedPtr, pos: hipPos, what: str, size: int) -> Any:
         if pointer.ptr is None:
-            raise _invalid(f"{what} is a null pointer")
+            raise invalid(f"{what} is a null pointer")
         x, y, z = map(size_of, (pos.x, pos.y, pos.z))
         return _moved(pointer.ptr, (z * pointer.ysize + y) * pointer.pitch + x * max(size, 1))
 
@@ -751,17 +651,15 @@ def _moved(pointer: Any, nbytes: int) -> Any:
     return Pointer(pointer) + nbytes if view is None else view[nbytes:]
 
 
-def _copy_box(params: hipMemcpy3DParms, stream: Any) -> Queue:
+def _copy_box(params: hipMemcpy3DParms, stream: Any) -> None:
     queue = queue_of(stream)
     check_kind(params.kind)
     box = Box(params)
     if not box.is_empty:
         enqueue(queue, *box.places(), box.spans)
-    return queue
 
 
-@api()
-def hipMemcpy3D(p: Any) -> None:
+def _copy_3d(p: Any, stream: Any = None) -> None:
     """Copy rows and planes on the null stream; ``(hipError_t,)``. Blocks until it is done.
 
     Parameters
@@ -772,18 +670,11 @@ def hipMemcpy3D(p: Any) -> None:
     the width, hipErrorInvalidValue for rows that are not all in an array, and as for `hipMemcpy`.
     """
     check_params(p, hipMemcpy3DParms)
-    refuse_synchronous("hipMemcpy3D")
-    _copy_box(p, None).finish()
-
-
-@api()
-def hipMemcpy3DAsync(p: Any, stream: Any = None) -> None:
-    """Copy rows and planes in the order of the stream; ``(hipError_t,)``. See `hipMemcpy3D` and `hipMemcpyAsync`.
-
-    `p` is a hipMemcpy3DParms; `stream` is a stream, None or 0. Blocks only where `hipMemcpyAsync` does.
-    """
-    check_params(p, hipMemcpy3DParms)
     _copy_box(p, stream)
+
+
+hipMemcpy3D: HipFunction = blocking("hipMemcpy3D", _copy_3d)
+hipMemcpy3DAsync: HipFunction = in_order("hipMemcpy3DAsync", _copy_3d)
 
 
 def _pointer(given: Any, side: str) -> Any:
@@ -791,7 +682,7 @@ def _pointer(given: Any, side: str) -> Any:
     kind = given[f"{side}MemoryType"]
     member = "Host" if kind == hipMemoryType.hipMemoryTypeHost else "Device"
     if kind == hipMemoryType.hipMemoryTypeUnregistered:
-        raise _invalid(f"{side}MemoryType is not set")
+        raise invalid(f"{side}MemoryType is not set")
     return given[f"{side}{member}"]
 
 
@@ -819,70 +710,28 @@ def _parms(given: Any) -> hipMemcpy3DParms:
     return made
 
 
-@api()
-def hipMemcpyParam2D(pCopy: Any) -> None:
-    """Copy rows, as a `hip_Memcpy2D` says, on the null stream; ``(hipError_t,)``. Blocks. See `hipMemcpy3D`.
+def _copy_as(kind: type[Record], what: str) -> Any:
+    def copy(pCopy: Any, stream: Any = None) -> None:
+        check_params(pCopy, kind)
+        _copy_box(_parms(pCopy), stream)
 
-    `pCopy` is that structure.
-    """
-    check_params(pCopy, hip_Memcpy2D)
-    refuse_synchronous("hipMemcpyParam2D")
-    _copy_box(_parms(pCopy), None).finish()
+    does = f"Copy {what}, as a `{kind.__name__}` says, on the null stream"
+    copy.__doc__ = f"""{does}; ``(hipError_t,)``. Blocks. See `hipMemcpy3D`.
 
-
-@api()
-def hipMemcpyParam2DAsync(pCopy: Any, stream: Any = None) -> None:
-    """Copy rows, as a `hip_Memcpy2D` says, in the order of the stream; ``(hipError_t,)``. See `hipMemcpy3DAsync`.
-
-    `pCopy` is that structure; `stream` is a stream, None or 0. Blocks only where `hipMemcpyAsync` does.
-    """
-    check_params(pCopy, hip_Memcpy2D)
-    _copy_box(_parms(pCopy), stream)
+    `pCopy` is that structure."""
+    return copy
 
 
-@api()
-def hipDrvMemcpy2DUnaligned(pCopy: Any) -> None:
-    """Do what `hipMemcpyParam2D` does: any alignment will do there.
-
-    `pCopy` is a `hip_Memcpy2D`. Blocks. Returns ``(hipError_t,)``.
-    """
-    check_params(pCopy, hip_Memcpy2D)
-    refuse_synchronous("hipDrvMemcpy2DUnaligned")
-    _copy_box(_parms(pCopy), None).finish()
+_rows, _unaligned = _copy_as(hip_Memcpy2D, "rows"), _copy_as(hip_Memcpy2D, "rows of any alignment")
+_planes = _copy_as(HIP_MEMCPY3D, "rows and planes")
+hipMemcpyParam2D: HipFunction = blocking("hipMemcpyParam2D", _rows)
+hipMemcpyParam2DAsync: HipFunction = in_order("hipMemcpyParam2DAsync", _rows)
+hipDrvMemcpy2DUnaligned: HipFunction = blocking("hipDrvMemcpy2DUnaligned", _unaligned)
+hipDrvMemcpy3D: HipFunction = blocking("hipDrvMemcpy3D", _planes)
+hipDrvMemcpy3DAsync: HipFunction = in_order("hipDrvMemcpy3DAsync", _planes)
 
 
-@api()
-def hipDrvMemcpy3D(pCopy: Any) -> None:
-    """Copy rows and planes, as a `HIP_MEMCPY3D` says, on the null stream; ``(hipError_t,)``. See `hipMemcpy3D`.
-
-    `pCopy` is that structure. Blocks until it is done.
-    """
-    check_params(pCopy, HIP_MEMCPY3D)
-    refuse_synchronous("hipDrvMemcpy3D")
-    _copy_box(_parms(pCopy), None).finish()
-
-
-@api()
-def hipDrvMemcpy3DAsync(pCopy: Any, stream: Any = None) -> None:
-    """Copy rows and planes, as a `HIP_MEMCPY3D` says, in the order of the stream; ``(hipError_t,)``.
-
-    `pCopy` is that structure; `stream` is a stream, None or 0. Errors as for `hipMemcpy3D`. Blocks only where
-    `hipMemcpyAsync` does.
-    """
-    check_params(pCopy, HIP_MEMCPY3D)
-    _copy_box(_parms(pCopy), stream)
-
-
-def _copy_box_peer(p: Any, stream: Any) -> None:
-    check_params(p, hipMemcpy3DPeerParms)
-    for number in (p.srcDevice, p.dstDevice):
-        device_of(device_number(number))
-    members = {name: p[name] for name in p.PROPERTIES() if not name.endswith("Device")}
-    _copy_box(hipMemcpy3DParms(**members, kind=hipMemcpyKind.hipMemcpyDeviceToDevice), stream)
-
-
-@api()
-def hipMemcpy3DPeer(p: Any) -> None:
+def _copy_3d_peer(p: Any, stream: Any = None) -> None:
     """Copy rows and planes from one device's memory to another's, as a `hipMemcpy3DPeerParms` says; ``(hipError_t,)``.
 
     `p` is that structure. Does not block. Errors as for `hipMemcpy3D`.
@@ -890,34 +739,22 @@ def hipMemcpy3DPeer(p: Any) -> None:
     On the null stream of the current device; through the host, as `hipMemcpyPeer`. hipErrorInvalidDevice for an unknown
     device.
     """
-    refuse_synchronous("hipMemcpy3DPeer")
-    _copy_box_peer(p, None)
+    queue = begin(stream, "hipMemcpy3DPeer")
+    check_params(p, hipMemcpy3DPeerParms)
+    for number in (p.srcDevice, p.dstDevice):
+        device_of(device_number(number))
+    members = {name: p[name] for name in p.PROPERTIES() if not name.endswith("Device")}
+    _copy_box(hipMemcpy3DParms(**members, kind=hipMemcpyKind.hipMemcpyDeviceToDevice), queue)
 
 
-@api()
-def hipMemcpy3DPeerAsync(p: Any, stream: Any = None) -> None:
-    """Do what `hipMemcpy3DPeer` does, in the order of the stream; ``(hipError_t,)``.
-
-    `p` is a `hipMemcpy3DPeerParms`; `stream` is a stream, None or 0. Does not block.
-    """
-    _copy_box_peer(p, stream)
+hipMemcpy3DPeer: HipFunction = blocking("hipMemcpy3DPeer", _copy_3d_peer, waits=False)
+hipMemcpy3DPeerAsync: HipFunction = in_order("hipMemcpy3DPeerAsync", _copy_3d_peer, NEVER)
 
 
 # -- memsets
 
 
-def _set_3d(pointer: Any, value: Any, extent: Any, stream: Any, blocks: bool) -> None:
-    check_params(pointer, hipPitchedPtr)
-    check_params(extent, hipExtent)
-    pitch, rows = size_of(pointer.pitch), size_of(pointer.ysize)
-    size = extent.width, extent.height, extent.depth
-    if size_of(extent.width) > pitch:
-        raise _invalid(f"rows of {extent.width} bytes, {pitch} apart")
-    set_rows(pointer.ptr, (pitch, pitch * rows), value, size, "u1", stream, blocks)
-
-
-@api()
-def hipMemset3D(pitchedDevPtr: Any, value: int, extent: Any) -> None:
+def _set_3d(pitchedDevPtr: Any, value: int, extent: Any, stream: Any = None) -> None:
     """Set bytes of rows and planes on the null stream; ``(hipError_t,)``. See `hipMemset`.
 
     `value` is the byte: the low 8 bits count. Blocks only where `hipMemset` does.
@@ -930,16 +767,17 @@ def hipMemset3D(pitchedDevPtr: Any, value: int, extent: Any) -> None:
 
     hipErrorInvalidValue for a pitch below the width, and planes that overlap.
     """
-    _set_3d(pitchedDevPtr, value, extent, None, True)
+    check_params(pitchedDevPtr, hipPitchedPtr)
+    check_params(extent, hipExtent)
+    pitch, rows = size_of(pitchedDevPtr.pitch), size_of(pitchedDevPtr.ysize)
+    size = extent.width, extent.height, extent.depth
+    if size_of(extent.width) > pitch:
+        raise invalid(f"rows of {extent.width} bytes, {pitch} apart")
+    set_rows(pitchedDevPtr.ptr, (pitch, pitch * rows), value, size, "u1", stream)
 
 
-@api()
-def hipMemset3DAsync(pitchedDevPtr: Any, value: int, extent: Any, stream: Any = None) -> None:
-    """Set bytes of rows and planes in the order of the stream; ``(hipError_t,)``. See `hipMemset3D`.
-
-    `pitchedDevPtr`, `value` and `extent` as there; `stream` is a stream, None or 0. Does not block.
-    """
-    _set_3d(pitchedDevPtr, value, extent, stream, False)
+hipMemset3D: HipFunction = blocking("hipMemset3D", _set_3d, waits=False)
+hipMemset3DAsync: HipFunction = in_order("hipMemset3DAsync", _set_3d, NEVER)
 
 
 # -- arrays
@@ -963,12 +801,11 @@ def _copy_between(
     height: int,
     kind: Any,
     queue: Queue,
-) -> Queue:
+) -> None:
     extent = hipExtent(width, height, 1)
     box = Box(hipMemcpy3DParms(None, src[1], src[0], None, dst[1], dst[0], extent, kind))
     if not box.is_empty:
         enqueue(queue, *box.places(), box.spans)
-    return queue
 
 
 def _check_pitch(pitch: Any, width: int) -> None:
@@ -976,25 +813,8 @@ def _check_pitch(pitch: Any, width: int) -> None:
         raise HipError(hipError_t.hipErrorInvalidPitchValue, f"rows of {width} bytes, {pitch} apart")
 
 
-def _to(dst: Any, x: Any, y: Any, src: Any, pitch: Any, width: Any, height: Any, kind: Any, stream: Any) -> Queue:
-    columns, rows, queue = size_of(width), size_of(height), queue_of(stream)
-    check_kind(kind)
-    array = array_of(dst)
-    _check_pitch(pitch, columns)
-    return _copy_between(_side(array, x, y, columns, rows), _memory(src, pitch, rows), columns, rows, kind, queue)
-
-
-def _from(dst: Any, pitch: Any, src: Any, x: Any, y: Any, width: Any, height: Any, kind: Any, stream: Any) -> Queue:
-    columns, rows, queue = size_of(width), size_of(height), queue_of(stream)
-    check_kind(kind)
-    array = array_of(src)
-    _check_pitch(pitch, columns)
-    return _copy_between(_memory(dst, pitch, rows), _side(array, x, y, columns, rows), columns, rows, kind, queue)
-
-
-@api()
-def hipMemcpy2DToArray(
-    dst: Any, wOffset: int, hOffset: int, src: Any, spitch: int, width: int, height: int, kind: int
+def _copy_2d_to_array(
+    dst: Any, wOffset: int, hOffset: int, src: Any, spitch: int, width: int, height: int, kind: int, stream: Any = None
 ) -> None:
     """Copy `height` rows of `width` bytes, `spitch` apart, into an array; ``(hipError_t,)``. Blocks.
 
@@ -1010,202 +830,157 @@ def hipMemcpy2DToArray(
     for a pitch below the width, hipErrorInvalidValue for rows that are not all in the array; otherwise as
     `hipMemcpy2D`.
     """
-    refuse_synchronous("hipMemcpy2DToArray")
-    _to(dst, wOffset, hOffset, src, spitch, width, height, kind, None).finish()
+    columns, rows, queue = size_of(width), size_of(height), queue_of(stream)
+    check_kind(kind)
+    array = array_of(dst)
+    _check_pitch(spitch, columns)
+    to = _side(array, wOffset, hOffset, columns, rows)
+    _copy_between(to, _memory(src, spitch, rows), columns, rows, kind, queue)
 
 
-@api()
-def hipMemcpy2DToArrayAsync(
-    dst: Any, wOffset: int, hOffset: int, src: Any, spitch: int, width: int, height: int, kind: int, stream: Any = None
-) -> None:
-    """Copy rows into an array in the order of the stream; ``(hipError_t,)``. See `hipMemcpy2DToArray`.
-
-    `dst`, `wOffset`, `hOffset`, `src`, `spitch`, `width`, `height` and `kind` as there; `stream` is a stream, None or
-    0. Blocks only where `hipMemcpyAsync` does.
-    """
-    _to(dst, wOffset, hOffset, src, spitch, width, height, kind, stream)
+hipMemcpy2DToArray: HipFunction = blocking("hipMemcpy2DToArray", _copy_2d_to_array)
+hipMemcpy2DToArrayAsync: HipFunction = in_order("hipMemcpy2DToArrayAsync", _copy_2d_to_array)
 
 
-@api()
-def hipMemcpy2DFromArray(
-    dst: Any, dpitch: int, src: Any, wOffset: int, hOffset: int, width: int, height: int, kind: int
+def _copy_2d_from_array(
+    dst: Any, dpitch: int, src: Any, wOffset: int, hOffset: int, width: int, height: int, kind: int, stream: Any = None
 ) -> None:
     """Copy rows from an array; ``(hipError_t,)``. Blocks. See `hipMemcpy2DToArray`.
 
     `height` rows of `width` bytes, from `wOffset` bytes and `hOffset` rows into `src` to `dst`, there `dpitch` bytes
     apart. `kind` as for `hipMemcpy`.
     """
-    refuse_synchronous("hipMemcpy2DFromArray")
-    _from(dst, dpitch, src, wOffset, hOffset, width, height, kind, None).finish()
+    columns, rows, queue = size_of(width), size_of(height), queue_of(stream)
+    check_kind(kind)
+    array = array_of(src)
+    _check_pitch(dpitch, columns)
+    source = _side(array, wOffset, hOffset, columns, rows)
+    _copy_between(_memory(dst, dpitch, rows), source, columns, rows, kind, queue)
 
 
-@api()
-def hipMemcpy2DFromArrayAsync(
-    dst: Any, dpitch: int, src: Any, wOffset: int, hOffset: int, width: int, height: int, kind: int, stream: Any = None
-) -> None:
-    """Copy rows from an array in the order of the stream; ``(hipError_t,)``. See `hipMemcpy2DToArray`.
-
-    `dst`, `dpitch`, `src`, `wOffset`, `hOffset`, `width`, `height` and `kind` as for `hipMemcpy2DFromArray`; `stream`
-    is a stream, None or 0. Blocks only where `hipMemcpyAsync` does.
-    """
-    _from(dst, dpitch, src, wOffset, hOffset, width, height, kind, stream)
+hipMemcpy2DFromArray: HipFunction = blocking("hipMemcpy2DFromArray", _copy_2d_from_array)
+hipMemcpy2DFromArrayAsync: HipFunction = in_order("hipMemcpy2DFromArrayAsync", _copy_2d_from_array)
 
 
-@api()
-def hipMemcpy2DArrayToArray(
+def _copy_2d_between_arrays(
     dst: Any, wOffsetDst: int, hOffsetDst: int, src: Any, wOffsetSrc: int, hOffsetSrc: int, width: int, height: int,
-    kind: int = Kind.hipMemcpyDeviceToDevice,
+    kind: int = Kind.hipMemcpyDeviceToDevice, stream: Any = None,
 ) -> None:  # fmt: skip
     """Copy rows from one array to another; ``(hipError_t,)``. Blocks. See `hipMemcpy2DToArray`.
 
     `height` rows of `width` bytes, from `wOffsetSrc` bytes and `hOffsetSrc` rows into `src` to `wOffsetDst` bytes and
     `hOffsetDst` rows into `dst`. `kind` is DeviceToDevice or Default.
     """
-    refuse_synchronous("hipMemcpy2DArrayToArray")
     columns, rows = size_of(width), size_of(height)
     to = _side(array_of(dst), wOffsetDst, hOffsetDst, columns, rows)
     source = _side(array_of(src), wOffsetSrc, hOffsetSrc, columns, rows)
-    _copy_between(to, source, columns, rows, kind, queue_of(None)).finish()
+    _copy_between(to, source, columns, rows, kind, queue_of(stream))
+
+
+hipMemcpy2DArrayToArray: HipFunction = blocking("hipMemcpy2DArrayToArray", _copy_2d_between_arrays)
 
 
 def _linear(array: hipArray, x: Any, y: Any, nbytes: int) -> tuple[hipPitchedPtr, hipPos]:
     """One end of a copy of bytes that go on in the next row."""
     begin = size_of(y) * array.row + size_of(x)
     if begin + nbytes > array.row * array.rows:
-        raise HipError(
-            hipError_t.hipErrorInvalidValue,
-            f"{nbytes} bytes from byte {begin} on: the array has {array.row * array.rows}",
-        )
+        raise invalid(f"{nbytes} bytes from byte {begin} on: the array has {array.row * array.rows}")
     return hipPitchedPtr(array.pointer() + begin, nbytes, nbytes, 1), hipPos()
 
 
-def _copy_bytes(dst: Any, src: Any, nbytes: int, kind: Any, stream: Any) -> Queue:
-    return _copy_between(dst, src, nbytes, 1, kind, queue_of(stream))
-
-
-@api()
-def hipMemcpyToArray(dst: Any, wOffset: int, hOffset: int, src: Any, count: int, kind: int) -> None:
+def _copy_to_array(dst: Any, wOffset: int, hOffset: int, src: Any, count: int, kind: int, stream: Any = None) -> None:
     """Copy bytes into an array, from a byte of a row on and into the rows after it; ``(hipError_t,)``. Blocks.
 
     `count` bytes from `src`, to `wOffset` bytes and `hOffset` rows into `dst`; `kind` as for `hipMemcpy`.
 
     Errors as `hipMemcpy2DToArray`.
     """
-    refuse_synchronous("hipMemcpyToArray")
     nbytes = size_of(count)
     to = _linear(array_of(dst), wOffset, hOffset, nbytes)
-    _copy_bytes(to, _memory(src, nbytes, 1), nbytes, kind, None).finish()
+    _copy_between(to, _memory(src, nbytes, 1), nbytes, 1, kind, queue_of(stream))
 
 
-def _from_array(dst: Any, srcArray: Any, wOffset: Any, hOffset: Any, count: Any, kind: Any, stream: Any) -> None:
-    refuse_synchronous("hipMemcpyFromArray")
-    nbytes = size_of(count)
-    source = _linear(array_of(srcArray), wOffset, hOffset, nbytes)
-    _copy_bytes(_memory(dst, nbytes, 1), source, nbytes, kind, stream).finish()
-
-
-@api()
-def hipMemcpyFromArray(dst: Any, srcArray: Any, wOffset: int, hOffset: int, count: int, kind: int) -> None:
+def _copy_from_array(
+    dst: Any, srcArray: Any, wOffset: int, hOffset: int, count: int, kind: int, stream: Any = None
+) -> None:
     """Copy bytes from an array; ``(hipError_t,)``. Blocks. See `hipMemcpyToArray`.
 
     `count` bytes to `dst`, from `wOffset` bytes and `hOffset` rows into `srcArray`; `kind` as for `hipMemcpy`.
     """
-    _from_array(dst, srcArray, wOffset, hOffset, count, kind, None)
+    nbytes = size_of(count)
+    source = _linear(array_of(srcArray), wOffset, hOffset, nbytes)
+    _copy_between(_memory(dst, nbytes, 1), source, nbytes, 1, kind, queue_of(stream))
 
 
-@api()
-def hipMemcpyFromArray_spt(dst: Any, src: Any, wOffsetSrc: int, hOffset: int, count: int, kind: int) -> None:
+hipMemcpyToArray: HipFunction = blocking("hipMemcpyToArray", _copy_to_array)
+hipMemcpyFromArray: HipFunction = blocking("hipMemcpyFromArray", _copy_from_array)
+
+
+_from_array_spt = named(
+    _copy_from_array,
+    "hipMemcpyFromArray_spt",
     """Do what `hipMemcpyFromArray` does, with `hipStreamPerThread` for the null stream. Blocks until it is done.
 
-    `count` bytes to `dst`, from `wOffsetSrc` bytes and `hOffset` rows into `src`; `kind` as for `hipMemcpy`.
-    """
-    _from_array(dst, src, wOffsetSrc, hOffset, count, kind, hipStreamPerThread)
+    `count` bytes to `dst`, from `wOffsetSrc` bytes and `hOffset` rows into `src`; `kind` as for `hipMemcpy`.""",
+    srcArray="src",
+    wOffset="wOffsetSrc",
+)
+hipMemcpyFromArray_spt: HipFunction = blocking("hipMemcpyFromArray_spt", _from_array_spt, on=hipStreamPerThread)
 
 
-@api()
-def hipMemcpyHtoA(dstArray: Any, dstOffset: int, srcHost: Any, count: int) -> None:
+def _copy_htoa(dstArray: Any, dstOffset: int, srcHost: Any, count: int, stream: Any = None) -> None:
     """Copy bytes from the host into an array, from a byte of it on; ``(hipError_t,)``. Blocks.
 
     `count` bytes from `srcHost`, to `dstOffset` bytes into `dstArray`. Errors as for `hipMemcpyToArray`.
     """
-    refuse_synchronous("hipMemcpyHtoA")
-    nbytes = size_of(count)
-    to = _linear(array_of(dstArray), dstOffset, 0, nbytes)
-    _copy_bytes(to, _memory(srcHost, nbytes, 1), nbytes, Kind.hipMemcpyHostToDevice, None).finish()
+    _copy_to_array(dstArray, dstOffset, 0, srcHost, count, Kind.hipMemcpyHostToDevice, stream)
 
 
-@api()
-def hipMemcpyHtoAAsync(dstArray: Any, dstOffset: int, srcHost: Any, ByteCount: int, stream: Any = None) -> None:
-    """Copy bytes from the host into an array in the order of the stream; ``(hipError_t,)``.
-
-    `ByteCount` bytes from `srcHost`, to `dstOffset` bytes into `dstArray`; `stream` is a stream, None or 0. Errors as
-    for `hipMemcpyToArray`. Blocks only where `hipMemcpyAsync` does.
-    """
-    nbytes = size_of(ByteCount)
-    to = _linear(array_of(dstArray), dstOffset, 0, nbytes)
-    _copy_bytes(to, _memory(srcHost, nbytes, 1), nbytes, Kind.hipMemcpyHostToDevice, stream)
-
-
-@api()
-def hipMemcpyAtoH(dst: Any, srcArray: Any, srcOffset: int, count: int) -> None:
+def _copy_atoh(dst: Any, srcArray: Any, srcOffset: int, count: int, stream: Any = None) -> None:
     """Copy bytes from an array, from a byte of it on, to the host; ``(hipError_t,)``. Blocks.
 
     `count` bytes, from `srcOffset` bytes into `srcArray` to `dst`. Errors as for `hipMemcpyToArray`.
     """
-    refuse_synchronous("hipMemcpyAtoH")
-    nbytes = size_of(count)
-    source = _linear(array_of(srcArray), srcOffset, 0, nbytes)
-    _copy_bytes(_memory(dst, nbytes, 1), source, nbytes, Kind.hipMemcpyDeviceToHost, None).finish()
+    _copy_from_array(dst, srcArray, srcOffset, 0, count, Kind.hipMemcpyDeviceToHost, stream)
 
 
-@api()
-def hipMemcpyAtoHAsync(dstHost: Any, srcArray: Any, srcOffset: int, ByteCount: int, stream: Any = None) -> None:
-    """Copy bytes from an array to the host in the order of the stream; ``(hipError_t,)``.
-
-    `ByteCount` bytes, from `srcOffset` bytes into `srcArray` to `dstHost`; `stream` is a stream, None or 0. Errors as
-    for `hipMemcpyToArray`. Blocks only where `hipMemcpyAsync` does.
-    """
-    nbytes = size_of(ByteCount)
-    source = _linear(array_of(srcArray), srcOffset, 0, nbytes)
-    _copy_bytes(_memory(dstHost, nbytes, 1), source, nbytes, Kind.hipMemcpyDeviceToHost, stream)
-
-
-@api()
-def hipMemcpyAtoD(dstDevice: Any, srcArray: Any, srcOffset: int, ByteCount: int) -> None:
+def _copy_atod(dstDevice: Any, srcArray: Any, srcOffset: int, ByteCount: int, stream: Any = None) -> None:
     """Copy bytes from an array, from a byte of it on, to memory of the device; ``(hipError_t,)``. Blocks.
 
     `ByteCount` bytes, from `srcOffset` bytes into `srcArray` to `dstDevice`. Errors as for `hipMemcpyToArray`.
     """
-    refuse_synchronous("hipMemcpyAtoD")
-    nbytes = size_of(ByteCount)
-    source = _linear(array_of(srcArray), srcOffset, 0, nbytes)
-    _copy_bytes(_memory(dstDevice, nbytes, 1), source, nbytes, Kind.hipMemcpyDeviceToDevice, None).finish()
+    _copy_from_array(dstDevice, srcArray, srcOffset, 0, ByteCount, Kind.hipMemcpyDeviceToDevice, stream)
 
 
-@api()
-def hipMemcpyDtoA(dstArray: Any, dstOffset: int, srcDevice: Any, ByteCount: int) -> None:
+def _copy_dtoa(dstArray: Any, dstOffset: int, srcDevice: Any, ByteCount: int, stream: Any = None) -> None:
     """Copy bytes from memory of the device into an array, from a byte of it on; ``(hipError_t,)``. Blocks.
 
     `ByteCount` bytes from `srcDevice`, to `dstOffset` bytes into `dstArray`. Errors as for `hipMemcpyToArray`.
     """
-    refuse_synchronous("hipMemcpyDtoA")
-    nbytes = size_of(ByteCount)
-    to = _linear(array_of(dstArray), dstOffset, 0, nbytes)
-    _copy_bytes(to, _memory(srcDevice, nbytes, 1), nbytes, Kind.hipMemcpyDeviceToDevice, None).finish()
+    _copy_to_array(dstArray, dstOffset, 0, srcDevice, ByteCount, Kind.hipMemcpyDeviceToDevice, stream)
 
 
-@api()
-def hipMemcpyAtoA(dstArray: Any, dstOffset: int, srcArray: Any, srcOffset: int, ByteCount: int) -> None:
+def _copy_atoa(
+    dstArray: Any, dstOffset: int, srcArray: Any, srcOffset: int, ByteCount: int, stream: Any = None
+) -> None:
     """Copy bytes from one array to another, from a byte of each on; ``(hipError_t,)``. Blocks.
 
     `ByteCount` bytes, from `srcOffset` bytes into `srcArray` to `dstOffset` bytes into `dstArray`. Errors as for
     `hipMemcpyToArray`.
     """
-    refuse_synchronous("hipMemcpyAtoA")
     nbytes = size_of(ByteCount)
     to = _linear(array_of(dstArray), dstOffset, 0, nbytes)
     source = _linear(array_of(srcArray), srcOffset, 0, nbytes)
-    _copy_bytes(to, source, nbytes, Kind.hipMemcpyDeviceToDevice, None).finish()
+    _copy_between(to, source, nbytes, 1, Kind.hipMemcpyDeviceToDevice, queue_of(stream))
+
+
+hipMemcpyHtoA: HipFunction = blocking("hipMemcpyHtoA", _copy_htoa)
+hipMemcpyHtoAAsync: HipFunction = in_order("hipMemcpyHtoAAsync", _copy_htoa, count="ByteCount")
+hipMemcpyAtoH: HipFunction = blocking("hipMemcpyAtoH", _copy_atoh)
+hipMemcpyAtoHAsync: HipFunction = in_order("hipMemcpyAtoHAsync", _copy_atoh, dst="dstHost", count="ByteCount")
+hipMemcpyAtoD: HipFunction = blocking("hipMemcpyAtoD", _copy_atod)
+hipMemcpyDtoA: HipFunction = blocking("hipMemcpyDtoA", _copy_dtoa)
+hipMemcpyAtoA: HipFunction = blocking("hipMemcpyAtoA", _copy_atoa)
 
 
 # -- variables of modules
@@ -1276,9 +1051,8 @@ def hipGetSymbolSize(symbol: Any) -> int:
     return variable_of(symbol).nbytes
 
 
-@api()
-def hipMemcpyToSymbol(
-    symbol: Any, src: Any, sizeBytes: int, offset: int = 0, kind: int = Kind.hipMemcpyHostToDevice
+def _copy_to_symbol(
+    symbol: Any, src: Any, sizeBytes: int, offset: int = 0, kind: int = Kind.hipMemcpyHostToDevice, stream: Any = None
 ) -> None:
     """Copy into a variable of a module on the null stream; ``(hipError_t,)``. Blocks until it is done.
 
@@ -1296,24 +1070,11 @@ def hipMemcpyToSymbol(
     hipErrorInvalidSymbol for anything but a variable, hipErrorInvalidValue beyond its end,
     hipErrorInvalidMemcpyDirection for other kinds. See `hipMemcpy`.
     """
-    refuse_synchronous("hipMemcpyToSymbol")
-    _copy_symbol(symbol, src, sizeBytes, offset, kind, TO, None)
-    queue_of(None).finish()
-
-
-@api()
-def hipMemcpyToSymbolAsync(symbol: Any, src: Any, sizeBytes: int, offset: int, kind: int, stream: Any = None) -> None:
-    """Copy into a variable in the order of the stream; ``(hipError_t,)``. See `hipMemcpyToSymbol`.
-
-    `symbol`, `src`, `sizeBytes`, `offset` and `kind` as there; `stream` is a stream, None or 0. Blocks only where
-    `hipMemcpyAsync` does.
-    """
     _copy_symbol(symbol, src, sizeBytes, offset, kind, TO, stream)
 
 
-@api()
-def hipMemcpyFromSymbol(
-    dst: Any, symbol: Any, sizeBytes: int, offset: int = 0, kind: int = Kind.hipMemcpyDeviceToHost
+def _copy_from_symbol(
+    dst: Any, symbol: Any, sizeBytes: int, offset: int = 0, kind: int = Kind.hipMemcpyDeviceToHost, stream: Any = None
 ) -> None:
     """Copy from a variable of a module on the null stream; ``(hipError_t,)``. Blocks until it is done.
 
@@ -1321,16 +1082,10 @@ def hipMemcpyFromSymbol(
 
     The kind is DeviceToHost, DeviceToDevice or Default; otherwise as `hipMemcpyToSymbol`.
     """
-    refuse_synchronous("hipMemcpyFromSymbol")
-    _copy_symbol(symbol, dst, sizeBytes, offset, kind, FROM, None)
-    queue_of(None).finish()
-
-
-@api()
-def hipMemcpyFromSymbolAsync(dst: Any, symbol: Any, sizeBytes: int, offset: int, kind: int, stream: Any = None) -> None:
-    """Copy from a variable in the order of the stream; ``(hipError_t,)``. See `hipMemcpyFromSymbol`.
-
-    `dst`, `symbol`, `sizeBytes`, `offset` and `kind` as there; `stream` is a stream, None or 0. Blocks only where
-    `hipMemcpyAsync` does.
-    """
     _copy_symbol(symbol, dst, sizeBytes, offset, kind, FROM, stream)
+
+
+hipMemcpyToSymbol: HipFunction = blocking("hipMemcpyToSymbol", _copy_to_symbol)
+hipMemcpyToSymbolAsync: HipFunction = in_order("hipMemcpyToSymbolAsync", _copy_to_symbol)
+hipMemcpyFromSymbol: HipFunction = blocking("hipMemcpyFromSymbol", _copy_from_symbol)
+hipMemcpyFromSymbolAsync: HipFunction = in_order("hipMemcpyFromSymbolAsync", _copy_from_symbol)

@@ -16,7 +16,7 @@ from forebay.core.driver import DeviceInfo
 from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError
 from forebay.core.process import refuse_on_host_thread
 from forebay.hip.compiled.calls import forget_own, set_null_queue
-from forebay.hip.errors import HipError, api, asserting, check_assertions
+from forebay.hip.errors import HipError, api, asserting, check_assertions, invalid
 from forebay.hip.facts import HIP_VERSION, hipError_t
 from forebay.hiprtc.current import compile_for
 from forebay.queues import selection
@@ -134,7 +134,7 @@ def set_current(number: int) -> None:
 def check_schedule(flags: Any) -> None:
     """Raise for flags that HIP does not have, or that do not go together; hipErrorInvalidValue."""
     if operator.index(flags) & ~0x1F or bin(flags & 7).count("1") > 1:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"a device has no flags {flags!r}")
+        raise invalid(f"a device has no flags {flags!r}")
 
 
 def is_open(number: int) -> bool:
@@ -161,7 +161,7 @@ def reset(number: int) -> None:
 def hipInit(flags: int) -> None:
     """Do nothing but check; ``(hipError_t,)``: hipErrorInvalidValue for flags, hipErrorNoDevice without a device."""
     if flags:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"hipInit: flags have to be 0, not {flags}")
+        raise invalid(f"hipInit: flags have to be 0, not {flags}")
     if not infos():
         raise HipError(hipError_t.hipErrorNoDevice)
 
@@ -248,7 +248,7 @@ def hipDeviceGetName(len: int, device: int) -> bytes:
     """
     number = device_number(device)
     if len < 1:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"hipDeviceGetName: a length of {len}")
+        raise invalid(f"hipDeviceGetName: a length of {len}")
     return CString(infos()[number].description.encode()[: len - 1])
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import enum
 import functools
+import inspect
+import re
 import threading
-from collections.abc import Callable
-from typing import Any
+import types
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias, TypeVar
 
 from forebay.c_string import CString
 from forebay.core import errors
@@ -14,6 +18,8 @@ from forebay.hip.compiled.calls import last_returned, note_returned
 from forebay.hip.facts import FACTS, Record, hipError_t
 
 Result = tuple[Any, ...]
+HipFunction: TypeAlias = Callable[..., Result]
+Kind = TypeVar("Kind", bound=enum.IntEnum)
 OK = hipError_t.hipSuccess  # looked up once: an attribute of an enum costs as much as the rest of `api`
 SUCCESS: Result = (OK,)
 
@@ -42,6 +48,19 @@ class HipError(Exception):
     def __init__(self, code: hipError_t, message: str = "") -> None:
         super().__init__(message or TEXTS.get(code, code.name))
         self.code = code
+
+
+def invalid(message: str) -> HipError:
+    """Return what ends a call with hipErrorInvalidValue."""
+    return HipError(hipError_t.hipErrorInvalidValue, message)
+
+
+def enumerator(kind: type[Kind], given: Any, what: str, code: hipError_t = hipError_t.hipErrorInvalidValue) -> Kind:
+    """Return what a number means among these; hipErrorInvalidValue, or another code, with `what` is not there."""
+    try:
+        return kind(given)
+    except ValueError:
+        raise HipError(code, f"{what} {given!r}") from None
 
 
 class RaisedInCallback(Exception):
@@ -115,14 +134,14 @@ def _ordinary_failed(error: Exception, definition: Any) -> Result:
 calls.connect(SUCCESS, (hipError_t.hipErrorNotReady,), _ordinary_failed)
 
 
-def api(outputs: int = 0) -> Callable[[Callable[..., Any]], Callable[..., Result]]:
+def api(outputs: int = 0) -> Callable[[Callable[..., Any]], HipFunction]:
     """Make a function that returns its outputs, or raises, one that returns a tuple with the code first.
 
     A failed call returns None for each output. A Python exception that stands for no code is raised. The function gets
     None for every null pointer, see `NullsAsNone`.
     """
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Result]:
+    def decorate(function: Callable[..., Any]) -> HipFunction:
         definition = calls.NullsAsNone(function)
 
         @functools.wraps(function)
@@ -153,9 +172,36 @@ def check_params(params: Any, kind: type[Record]) -> None:
     ArgumentTypeError
     """
     if params is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"there is no {kind.__name__}: None")
+        raise invalid(f"there is no {kind.__name__}: None")
     if not isinstance(params, kind):
         raise errors.ArgumentTypeError(f"this takes a {kind.__name__}, not {type(params).__name__}")
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names of parameters as a docstring has them."""
+    first, *rest = reversed([f"`{name}`" for name in names])
+    return f"{', '.join(reversed(rest))} and {first}" if rest else first
+
+
+def named(function: Any, name: str, doc: str, **renamed: str) -> Any:
+    """Return a function of the same code that has this name and docstring, and parameters of other names."""
+    code = function.__code__
+    code = code.replace(co_name=name, co_varnames=tuple(renamed.get(each, each) for each in code.co_varnames))
+    made = types.FunctionType(code, function.__globals__, name, function.__defaults__, function.__closure__)
+    made.__annotations__ = {renamed.get(each, each): kind for each, kind in function.__annotations__.items()}
+    made.__doc__, made.__qualname__ = doc, name
+    return made
+
+
+def alias(function: Any, name: str, note: str = "", **renamed: str) -> HipFunction:
+    """Return one of HIP's functions under another name: `note` goes on after what the docstring says of that."""
+    made = named(function.__wrapped__, name, "", **renamed)
+    names = list(inspect.signature(made).parameters)
+    blocks = (
+        " Blocks as that does." if re.search(r"\bblocks?\b", re.sub("not block", "", function.__doc__), re.I) else ""
+    )
+    made.__doc__ = f"Do what `{function.__name__}` does{note}.\n\n{listed(names)} as there.{blocks}"
+    return api(function.outputs)(made)
 
 
 asserting: dict[object, tuple[object, Callable[[], bool]]] = {}

@@ -11,7 +11,7 @@ from forebay.events.event import Event, IpcEvent
 from forebay.hip.compiled import commands
 from forebay.hip.compiled.commands import EventHandle
 from forebay.hip.devices import _on_reset, current_device, current_number
-from forebay.hip.errors import HipError, api, asserting, check_assertions
+from forebay.hip.errors import HipError, api, asserting, check_assertions, invalid
 from forebay.hip.facts import (
     hipError_t,
     hipEventBlockingSync,
@@ -104,7 +104,7 @@ def event_of(event: Any) -> ihipEvent_t:
 def _create(flags: int) -> ihipEvent_t:
     interprocess = flags & hipEventInterprocess
     if flags & ~FLAGS or flags & BOTH_RELEASES == BOTH_RELEASES or (interprocess and not flags & hipEventDisableTiming):
-        raise HipError(hipError_t.hipErrorInvalidValue, f"an event cannot have the flags {flags!r}")
+        raise invalid(f"an event cannot have the flags {flags!r}")
     if interprocess:
         return enter_shared(current_device().ipc_event(), flags)
     return _enter(current_device().event(timing=not flags & hipEventDisableTiming), flags)
@@ -200,7 +200,7 @@ def hipEventRecordWithFlags(event: Any, stream: Any = None, flags: int = 0) -> N
     `hipGraphAddEventRecordNode`; elsewhere the flag changes nothing.
     """
     if flags not in (0, hipEventRecordExternal):
-        raise HipError(hipError_t.hipErrorInvalidValue, f"hipEventRecordWithFlags: flags {flags!r}")
+        raise invalid(f"hipEventRecordWithFlags: flags {flags!r}")
     record_event(event, stream, external=flags == hipEventRecordExternal)
 
 
@@ -270,7 +270,7 @@ def hipStreamWaitEvent(stream: Any, event: Any, flags: int = 0) -> None:
     queue = queue_of(stream)
     recorded = event_of(event)
     if flags not in (0, hipEventWaitExternal):
-        raise HipError(hipError_t.hipErrorInvalidValue, f"hipStreamWaitEvent: flags {flags!r}")
+        raise invalid(f"hipStreamWaitEvent: flags {flags!r}")
     point = recorded.point
     if flags == hipEventWaitExternal and isinstance(point, Event) and _captured("wait", recorded, queue):
         return

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from forebay.c_string import CString
 from forebay.hip.compiled.launch import Function
 from forebay.hip.devices import _on_reset, device_number, number_of
-from forebay.hip.errors import OK, HipError, Result, api
+from forebay.hip.errors import OK, HipError, Result, api, invalid
 from forebay.hip.events import record_event
 from forebay.hip.facts import (
     HIP_VERSION_MAJOR,
@@ -108,7 +108,7 @@ def hipFuncGetAttribute(attrib: int, hfunc: Any) -> int:
     try:
         name = NAMES[Attribute(attrib)]
     except (KeyError, ValueError):
-        raise HipError(hipError_t.hipErrorInvalidValue, f"a function has no attribute {attrib!r}") from None
+        raise invalid(f"a function has no attribute {attrib!r}") from None
     return int(_attributes(kernel)[name])
 
 
@@ -126,12 +126,12 @@ def hipFuncSetAttribute(func: Any, attr: int, value: int) -> None:
     if attr == hipFuncAttribute.hipFuncAttributeMaxDynamicSharedMemorySize:
         most = _attributes(kernel)["maxDynamicSharedSizeBytes"]
         if size_of(value) > most:
-            raise HipError(hipError_t.hipErrorInvalidValue, f"{value} bytes of shared memory: there are {most}")
+            raise invalid(f"{value} bytes of shared memory: there are {most}")
     elif attr == hipFuncAttribute.hipFuncAttributePreferredSharedMemoryCarveout:
         if not -1 <= value <= 100:
-            raise HipError(hipError_t.hipErrorInvalidValue, f"{value} percent")
+            raise invalid(f"{value} percent")
     else:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"the attribute {attr!r} of a function cannot be set")
+        raise invalid(f"the attribute {attr!r} of a function cannot be set")
 
 
 @api()
@@ -169,13 +169,13 @@ KEPT = 128  # bytes: what local memory is dealt out in
 def _kernel_of_module(f: Any) -> Kernel:
     """Return the kernel of a function, for the functions of modules; hipErrorInvalidValue for None."""
     if f is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, "the function is None")
+        raise invalid("the function is None")
     return function_of(f).kernel
 
 
 def _check_flags(flags: Any) -> None:
     if flags not in (hipOccupancyDefault, DISABLE_CACHING_OVERRIDE):
-        raise HipError(hipError_t.hipErrorInvalidValue, f"flags {flags!r}")
+        raise invalid(f"flags {flags!r}")
 
 
 def _dynamic_bytes(kernel: Kernel) -> int:
@@ -191,7 +191,7 @@ def groups_per_unit(kernel: Kernel, block: int, shared: int) -> int:
         hipErrorInvalidValue for less than one work-item.
     """
     if block <= 0:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"groups of {block} work-items")
+        raise invalid(f"groups of {block} work-items")
     if block > kernel.max_block_size or size_of(shared) > _dynamic_bytes(kernel):
         return 0
     room = kernel.device.driver.limits.unit_items // block
@@ -205,7 +205,7 @@ def _units(kernel: Kernel) -> int:
 def _block_size(kernel: Kernel, shared: Any, limit: Any) -> tuple[int, int]:
     limits = kernel.device.driver.limits
     if size_of(shared) > _dynamic_bytes(kernel):
-        raise HipError(hipError_t.hipErrorInvalidValue, f"{shared} bytes of local memory")
+        raise invalid(f"{shared} bytes of local memory")
     largest = min(kernel.max_block_size, limits.group_size[0])
     block = min(largest, limit) if limit > 0 else largest
     if block >= WARP:
@@ -275,7 +275,7 @@ def hipOccupancyAvailableDynamicSMemPerBlock(f: Any, numBlocks: int, blockSize: 
     """
     kernel = kernel_of(f)
     if numBlocks <= 0 or not groups_per_unit(kernel, blockSize, 0):
-        raise HipError(hipError_t.hipErrorInvalidValue, f"{numBlocks} groups of {blockSize} work-items")
+        raise invalid(f"{numBlocks} groups of {blockSize} work-items")
     room = max(int(kernel.device.driver.limits.local_bytes) // numBlocks - kernel.static_local_bytes, 0)
     if groups_per_unit(kernel, blockSize, 0) >= numBlocks:  # a GPU keeps some for itself, of each group
         while room and groups_per_unit(kernel, blockSize, room) < numBlocks:
@@ -596,7 +596,7 @@ def hipKernelGetParamInfo(kernel: Any, paramIndex: int) -> tuple[int, int]:
         next(itertools.islice(packed_offsets(_kernel_in(kernel)), paramIndex, None), None) if paramIndex >= 0 else None
     )
     if found is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"there is no parameter {paramIndex}")
+        raise invalid(f"there is no parameter {paramIndex}")
     parameter, at = found
     return at, parameter.nbytes
 

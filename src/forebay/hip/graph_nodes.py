@@ -21,7 +21,7 @@ from forebay.hip.allocations import Place
 from forebay.hip.compiled.launch import kernel_arguments
 from forebay.hip.copies import FROM, TO, Box, CopyOnHost, check_symbol_kind, parts_of, within
 from forebay.hip.devices import device_number, device_of, infos, number_of
-from forebay.hip.errors import HipError, api, check_params
+from forebay.hip.errors import HipError, api, check_params, invalid
 from forebay.hip.events import event_of, ihipEvent_t
 from forebay.hip.facts import (
     hipError_t,
@@ -65,11 +65,6 @@ from forebay.queues.graphs.graph import Graph, Node
 from forebay.queues.memory.shapes import whole_number
 
 ELEMENTS = {1: "u1", 2: "u2", 4: "u4"}
-
-
-def invalid(message: str) -> HipError:
-    """Return what ends a call with hipErrorInvalidValue."""
-    return HipError(hipError_t.hipErrorInvalidValue, message)
 
 
 def kernel_work(device: Any, params: Any) -> Work:
@@ -743,7 +738,7 @@ def _set_event_in(executable: Any, node: Any, kind: str, event: Any) -> None:
     mark = mark_of(_event_work(kind, event, made.device))
     assert mark is not None
     if not isinstance(made, PartedGraph):
-        raise HipError(hipError_t.hipErrorInvalidValue, "this executable graph has no nodes for events")
+        raise invalid("this executable graph has no nodes for events")
     try:
         made.set_event(known.node, mark)
     except InvalidArgumentError as error:

@@ -35,7 +35,7 @@ from forebay.events.event import Event
 from forebay.hip import events
 from forebay.hip.compiled.calls import note_returned
 from forebay.hip.devices import _on_reset, current_device, number_of
-from forebay.hip.errors import HipError, Result, api, code_of, record
+from forebay.hip.errors import HipError, Result, api, code_of, invalid, record
 from forebay.hip.events import ihipEvent_t
 from forebay.hip.facts import (
     hipError_t,
@@ -359,7 +359,7 @@ def graph_of(thing: Any) -> ihipGraph:
         return handle_of_graph(thing)
     known = _graphs.get(handle_number(thing, "a graph"))
     if known is None or known.graph is None or known.graph.closed:  # by a capture that failed
-        raise HipError(hipError_t.hipErrorInvalidValue, "this graph is destroyed, or never was one")
+        raise invalid("this graph is destroyed, or never was one")
     return known
 
 
@@ -367,7 +367,7 @@ def node_of(thing: Any) -> hipGraphNode:
     """Return the node of this object or number; hipErrorInvalidValue as for `graph_of`."""
     known = _nodes.get(handle_number(thing, "a node of a graph"))
     if known is None or known.graph is None or _graphs.get(known.graph.address) is not known.graph:
-        raise HipError(hipError_t.hipErrorInvalidValue, "this node's graph is destroyed, or it never was a node")
+        raise invalid("this node's graph is destroyed, or it never was a node")
     return known
 
 
@@ -379,7 +379,7 @@ def executable_of(thing: Any) -> ExecutableGraph | PartedGraph:
         return thing
     known = _executables.get(handle_number(thing, "an executable graph"))
     if known is None or known.executable is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, "this executable graph is destroyed, or never was one")
+        raise invalid("this executable graph is destroyed, or never was one")
     return known.executable
 
 
@@ -389,7 +389,7 @@ def invalid_values() -> Iterator[None]:
     try:
         yield
     except (ClosedError, ArgumentTypeError) as error:
-        raise HipError(hipError_t.hipErrorInvalidValue, str(error)) from error
+        raise invalid(str(error)) from error
 
 
 @api(outputs=1)
@@ -399,7 +399,7 @@ def hipGraphCreate(flags: int = 0) -> ihipGraph:
     hipErrorInvalidValue for `flags` other than 0.
     """
     if flags:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"hipGraphCreate: flags have to be 0, not {flags}")
+        raise invalid(f"hipGraphCreate: flags have to be 0, not {flags}")
     return handle_of_graph(current_device().graph())
 
 
@@ -412,9 +412,9 @@ def hipGraphDestroy(graph: Any) -> None:
     known = graph_of(graph)
     assert known.graph is not None
     if known.graph._captured:
-        raise HipError(hipError_t.hipErrorInvalidValue, "this graph is still being captured")
+        raise invalid("this graph is still being captured")
     if _graphs.pop(known.address, None) is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, "another thread has just destroyed it")
+        raise invalid("another thread has just destroyed it")
     known.graph.close()
     known.forget_nodes()
 
@@ -452,7 +452,7 @@ def hipGraphClone(originalGraph: Any) -> ihipGraph:
 def _instantiate(graph: Any, flags: int) -> hipGraphExec:
     known = graph_of(graph)
     if flags & ~ANY_FLAGS:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"instantiating a graph: flags {flags!r}")
+        raise invalid(f"instantiating a graph: flags {flags!r}")
     assert known.graph is not None
     handle = hipGraphExec(FIRST_EXECUTABLE + 16 * next(_numbers))
     with invalid_values():
@@ -511,7 +511,7 @@ def hipGraphLaunch(graphExec: Any, stream: Any = None) -> None:
     try:
         executable.launch(queue)
     except ClosedError as error:
-        raise HipError(hipError_t.hipErrorInvalidValue, str(error)) from error
+        raise invalid(str(error)) from error
 
 
 @api()
@@ -558,7 +558,7 @@ def _put_node(out: Any, node: hipGraphNode | None) -> None:
     else:
         address, _ = address_of(out)
         if address == 0:
-            raise HipError(hipError_t.hipErrorInvalidValue, "hErrorNode_out is a null pointer")
+            raise invalid("hErrorNode_out is a null pointer")
         ctypes.c_uint64.from_address(address).value = number
 
 
@@ -605,7 +605,7 @@ def hipGraphDebugDotPrint(graph: Any, path: Any, flags: int = 0) -> None:
     """
     known = graph_of(graph)
     if not path:
-        raise HipError(hipError_t.hipErrorInvalidValue, "the path is empty")
+        raise invalid("the path is empty")
     assert known.graph is not None
     try:
         with open(os.fsdecode(path), "w", encoding="utf-8") as file:
@@ -628,14 +628,14 @@ def nodes_in(given: Any, count: Any, what: str) -> tuple[hipGraphNode, ...]:
     if count == 0:
         return ()
     if given is None or count < 0:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"{count} {what}, given as {given!r}")
+        raise invalid(f"{count} {what}, given as {given!r}")
     if isinstance(given, hipGraphNode):
         given = [given]
     if not isinstance(given, (list, tuple, ctypes.Array, np.ndarray)):
         address, _ = address_of(given)
         given = (ctypes.c_void_p * int(count)).from_address(address)
     if len(given) < count:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"{count} {what}: there are {len(given)}")
+        raise invalid(f"{count} {what}: there are {len(given)}")
     return tuple(node_of(each) for each in given[: int(count)])
 
 
@@ -660,7 +660,7 @@ def _mode(mode: Any) -> str:
     try:
         return MODES[hipStreamCaptureMode(mode)]
     except ValueError:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"no mode of capture: {mode!r}") from None
+        raise invalid(f"no mode of capture: {mode!r}") from None
 
 
 @api()

@@ -22,7 +22,7 @@ from forebay.hip.devices import (
     reset,
     set_current,
 )
-from forebay.hip.errors import HipError, Result, api
+from forebay.hip.errors import HipError, Result, api, invalid
 from forebay.hip.facts import (
     FACTS,
     HIP_VERSION_MAJOR,
@@ -163,7 +163,7 @@ def hipChooseDevice(prop: Any) -> int:
     of those with the most points is chosen. hipErrorInvalidValue for anything but a structure.
     """
     if not isinstance(prop, hipDeviceProp_t):
-        raise HipError(hipError_t.hipErrorInvalidValue, f"prop is a hipDeviceProp_t, not {type(prop).__name__}")
+        raise invalid(f"prop is a hipDeviceProp_t, not {type(prop).__name__}")
     wanted = [name for name in NUMBERS if getattr(prop, name)]
 
     def points(number: int) -> int:
@@ -207,7 +207,7 @@ def hipDeviceGetAttribute(attr: int, deviceId: int) -> int:
     number = device_number(deviceId)
     name = hipDeviceAttribute_t(attr).name.removeprefix(PREFIX) if attr in _NUMBERS else "Unused1"
     if OTHERWISE.get(name, 0) is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"a device has no attribute {attr!r}")
+        raise invalid(f"a device has no attribute {attr!r}")
     properties = hipDeviceProp_t()
     fill_in(properties, number)
     return _value(name, properties)
@@ -275,7 +275,7 @@ def check_cache_config(config: Any) -> None:
     try:
         hipFuncCache_t(config)
     except ValueError:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"no configuration of the cache: {config!r}") from None
+        raise invalid(f"no configuration of the cache: {config!r}") from None
 
 
 def check_bank_config(config: Any) -> None:
@@ -283,7 +283,7 @@ def check_bank_config(config: Any) -> None:
     try:
         hipSharedMemConfig(config)
     except ValueError:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"no configuration of shared memory: {config!r}") from None
+        raise invalid(f"no configuration of shared memory: {config!r}") from None
 
 
 @api(outputs=1)
@@ -354,7 +354,7 @@ def enable_peer(peer: Any, flags: int) -> None:
     """Let the current device use memory of another, or raise why it cannot: as `hipDeviceEnablePeerAccess`."""
     number = _peer(peer)
     if flags:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"hipDeviceEnablePeerAccess: flags have to be 0, not {flags}")
+        raise invalid(f"hipDeviceEnablePeerAccess: flags have to be 0, not {flags}")
     device, other = current_device(), device_of(number)
     if not device.can_access_peer(other):
         raise HipError(
@@ -412,7 +412,7 @@ def hipDeviceGetP2PAttribute(attr: int, srcDevice: int, dstDevice: int) -> int:
     try:
         known = hipDeviceP2PAttr(attr)
     except ValueError:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"a link has no attribute {attr!r}") from None
+        raise invalid(f"a link has no attribute {attr!r}") from None
     return int(known == hipDeviceP2PAttr.hipDevP2PAttrAccessSupported and _can_access(source, to))
 
 
@@ -427,9 +427,9 @@ def hipExtGetLinkTypeAndHopCount(device1: int, device2: int) -> tuple[int, int]:
     try:
         one, other = device_number(device1), device_number(device2)
     except HipError as error:
-        raise HipError(hipError_t.hipErrorInvalidValue, str(error)) from error
+        raise invalid(str(error)) from error
     if one == other:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"device {device1} has no link to itself")
+        raise invalid(f"device {device1} has no link to itself")
     return PCI_EXPRESS, 1 if _can_access(one, other) else 2
 
 
@@ -509,7 +509,7 @@ def hipCtxDestroy(ctx: Any) -> None:
     hipErrorInvalidValue for None, hipErrorInvalidContext for anything but a context.
     """
     if ctx is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, "the context is None")
+        raise invalid("the context is None")
     number = _device_of(ctx)
     if _stack.devices and _stack.devices[-1] == number:
         _pop()

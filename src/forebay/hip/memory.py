@@ -14,7 +14,7 @@ from forebay.hip import allocations
 from forebay.hip.allocations import Allocation, Place, found_at
 from forebay.hip.compiled import known
 from forebay.hip.devices import current_device, current_number, device_number, device_of, infos
-from forebay.hip.errors import HipError, Result, api, check_params
+from forebay.hip.errors import HipError, Result, api, check_params, invalid
 from forebay.hip.facts import (
     hipDeviceMallocDefault,
     hipDeviceMallocFinegrained,
@@ -71,7 +71,7 @@ def size_of(size: Any) -> int:
     except TypeError:
         raise ArgumentTypeError(f"a size is an int, not {type(size).__name__}") from None
     if nbytes < 0:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"a size of {nbytes} bytes")
+        raise invalid(f"a size of {nbytes} bytes")
     return nbytes
 
 
@@ -123,7 +123,7 @@ def hipExtMallocWithFlags(sizeBytes: int, flags: int) -> DeviceArray:
     """
     nbytes = size_of(sizeBytes)
     if flags not in DEVICE_FLAGS or (flags == hipMallocSignalMemory and nbytes != 8):
-        raise HipError(hipError_t.hipErrorInvalidValue, f"hipExtMallocWithFlags({nbytes}, {flags!r})")
+        raise invalid(f"hipExtMallocWithFlags({nbytes}, {flags!r})")
     return allocate(nbytes)
 
 
@@ -138,7 +138,7 @@ def _host_memory(device: Device, nbytes: int) -> Any:
 def _host_malloc(size: int, flags: int) -> Any:
     nbytes = size_of(size)
     if flags & ~HOST_FLAGS or (flags & hipHostMallocCoherent and flags & hipHostMallocNonCoherent):
-        raise HipError(hipError_t.hipErrorInvalidValue, f"hipHostMalloc has no flags {flags!r}")
+        raise invalid(f"hipHostMalloc has no flags {flags!r}")
     if nbytes == 0:
         return HostArray(None, (0,))
     return hand_out(HostArray, _host_memory(current_device(), nbytes), hipMemoryType.hipMemoryTypeHost, flags)
@@ -196,7 +196,7 @@ def hipMallocManaged(size: int, flags: int = hipMemAttachGlobal) -> Any:
     """
     nbytes = size_of(size)
     if nbytes == 0 or flags not in (hipMemAttachGlobal, hipMemAttachHost):
-        raise HipError(hipError_t.hipErrorInvalidValue, f"hipMallocManaged({nbytes}, {flags!r})")
+        raise invalid(f"hipMallocManaged({nbytes}, {flags!r})")
     buffer = current_device().empty(nbytes, "u1", usm_type="shared")
     return hand_out(HostArray, buffer, hipMemoryType.hipMemoryTypeManaged, flags)
 
@@ -208,13 +208,13 @@ def _take(ptr: Any, *kinds: hipMemoryType) -> Allocation | None:
         return None
     allocation = allocations.peek(address)
     if allocation is None or allocation.kind not in kinds:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"no allocation of this kind begins at {address:#x}")
+        raise invalid(f"no allocation of this kind begins at {address:#x}")
     if allocation.variable:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"a variable begins at {address:#x}: its module frees it")
+        raise invalid(f"a variable begins at {address:#x}: its module frees it")
     if allocation.registered:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"the program's own memory begins at {address:#x}")
+        raise invalid(f"the program's own memory begins at {address:#x}")
     if allocation.opened:
-        raise HipError(hipError_t.hipErrorInvalidValue, "memory of another process: hipIpcCloseMemHandle")
+        raise invalid("memory of another process: hipIpcCloseMemHandle")
     return allocation
 
 
@@ -229,7 +229,7 @@ def _free(ptr: Any, *kinds: hipMemoryType) -> None:
         _free_in_order(allocation, device.null_queue)
         return
     if allocations.take(allocation.base) is not allocation:
-        raise HipError(hipError_t.hipErrorInvalidValue, "another thread has just freed it")
+        raise invalid("another thread has just freed it")
     if allocation.pooled:
         device.null_queue.free(allocation.memory)
     else:
@@ -305,13 +305,13 @@ def hipFreeAsync(dev_ptr: Any, stream: Any = None) -> None:
     """
     allocation = _take(dev_ptr, hipMemoryType.hipMemoryTypeDevice, hipMemoryType.hipMemoryTypeManaged)
     if allocation is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, "hipFreeAsync: the pointer is null")
+        raise invalid("hipFreeAsync: the pointer is null")
     queue = queue_of(stream)
     if allocation.graph_memory is not None or queue.capturing:
         _free_in_order(allocation, queue)
         return
     if allocations.take(allocation.base) is not allocation:
-        raise HipError(hipError_t.hipErrorInvalidValue, "another thread has just freed it")
+        raise invalid("another thread has just freed it")
     if not allocation.pooled:
         allocation.close()
         return
@@ -351,7 +351,7 @@ FLAGS: int = hipHostRegisterPortable | hipHostRegisterMapped | hipHostRegisterIo
 def _found_on_host(ptr: Any) -> tuple[Allocation, int]:
     allocation, offset = found_at(ptr)
     if allocation.kind != hipMemoryType.hipMemoryTypeHost:
-        raise HipError(hipError_t.hipErrorInvalidValue, "this memory is neither from hipHostMalloc nor registered")
+        raise invalid("this memory is neither from hipHostMalloc nor registered")
     return allocation, offset
 
 
@@ -378,9 +378,9 @@ def hipHostRegister(hostPtr: Any, sizeBytes: int, flags: int = 0) -> None:
     nbytes = size_of(sizeBytes)
     address, owner = address_of(hostPtr)
     if address == 0 or nbytes == 0 or flags & ~FLAGS:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"hipHostRegister: {nbytes} bytes at {address:#x}, {flags!r}")
+        raise invalid(f"hipHostRegister: {nbytes} bytes at {address:#x}, {flags!r}")
     if isinstance(owner, np.ndarray) and (owner.nbytes < nbytes or not owner.flags.writeable):
-        raise HipError(hipError_t.hipErrorInvalidValue, f"hipHostRegister: {owner.nbytes} bytes that can be written to")
+        raise invalid(f"hipHostRegister: {owner.nbytes} bytes that can be written to")
     refuse_unsafe("hipHostRegister")
     device = current_device()
     if allocations.overlaps(address, nbytes):
@@ -405,7 +405,7 @@ def hipHostUnregister(hostPtr: Any) -> None:
     """
     address, _ = address_of(hostPtr)
     if address == 0:
-        raise HipError(hipError_t.hipErrorInvalidValue, "hipHostUnregister: the pointer is null")
+        raise invalid("hipHostUnregister: the pointer is null")
     allocation = allocations.peek(address)
     if allocation is None or not allocation.registered:
         raise HipError(hipError_t.hipErrorHostMemoryNotRegistered, f"no registered memory begins at {address:#x}")
@@ -426,7 +426,7 @@ def hipHostGetDevicePointer(hstPtr: Any, flags: int = 0) -> Pointer:
     """
     allocation, offset = _found_on_host(hstPtr)
     if flags:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"hipHostGetDevicePointer: flags have to be 0, not {flags}")
+        raise invalid(f"hipHostGetDevicePointer: flags have to be 0, not {flags}")
     if not isinstance(allocation.memory, Buffer):
         raise allocation.for_copies_only()
     return Pointer(allocation.base + offset)
@@ -479,7 +479,7 @@ def _pool_of(mem_pool: Any) -> MemoryPool:
         return mem_pool
     address = handle_number(mem_pool, "a memory pool")
     if address < FIRST_HANDLE:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"no memory pool: {mem_pool!r}")
+        raise invalid(f"no memory pool: {mem_pool!r}")
     return device_of(device_number(address - FIRST_HANDLE)).pool
 
 
@@ -487,7 +487,7 @@ def _attribute(attr: Any) -> tuple[str, Any, bool]:
     try:
         return ATTRIBUTES[Attr(attr)]
     except ValueError:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"a memory pool has no attribute {attr!r}") from None
+        raise invalid(f"a memory pool has no attribute {attr!r}") from None
 
 
 @api(outputs=1)
@@ -514,7 +514,7 @@ def _get(mem_pool: Any, attr: int) -> int:
 def _get_into(mem_pool: Any, attr: int, value: Any) -> None:
     name, c_type, _ = _attribute(attr)
     if value is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, "hipMemPoolGetAttribute: nowhere to write the value")
+        raise invalid("hipMemPoolGetAttribute: nowhere to write the value")
     to = Place(value, ctypes.sizeof(c_type), "value").bytes()
     to[:] = bytearray(c_type(int(getattr(_pool_of(mem_pool), name))))
 
@@ -554,7 +554,7 @@ def hipMemPoolSetAttribute(mem_pool: Any, attr: int, value: Any) -> None:
     name, c_type, can_be_set = _attribute(attr)
     pool = _pool_of(mem_pool)
     if not can_be_set:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"{Attr(attr).name} cannot be set")
+        raise invalid(f"{Attr(attr).name} cannot be set")
     number = int(c_type.from_buffer_copy(Place(value, ctypes.sizeof(c_type), "value").bytes()).value)
     setattr(pool, name, bool(number) if c_type is ctypes.c_int else number)
 
@@ -592,7 +592,7 @@ def hipMallocFromPoolAsync(size: int, mem_pool: Any, stream: Any = None) -> Devi
     """
     nbytes, pool, queue = size_of(size), _pool_of(mem_pool), queue_of(stream)
     if pool is not queue.device.pool:
-        raise HipError(hipError_t.hipErrorInvalidValue, "the pool and the stream are of two devices")
+        raise invalid("the pool and the stream are of two devices")
     if nbytes == 0:
         return DeviceArray(None, (0,))
     made: DeviceArray = hand_out(DeviceArray, queue.alloc(nbytes, "u1"), hipMemoryType.hipMemoryTypeDevice, pooled=True)
@@ -612,5 +612,5 @@ def hipMemPoolGetAccess(mem_pool: Any, location: Any) -> hipMemAccessFlags:
     try:
         own = device_of(device_number(location.id)).pool is pool
     except HipError as error:
-        raise HipError(hipError_t.hipErrorInvalidValue, str(error)) from error
+        raise invalid(str(error)) from error
     return hipMemAccessFlags.hipMemAccessFlagsProtReadWrite if own else hipMemAccessFlags.hipMemAccessFlagsProtNone

@@ -21,7 +21,7 @@ from forebay.hip.allocations import Allocation, Place
 from forebay.hip.compiled import launch as compiled
 from forebay.hip.compiled.launch import Function, dim3
 from forebay.hip.devices import _on_reset, current_device, current_number, number_of
-from forebay.hip.errors import HipError, Result, api, asserting, code_of, record
+from forebay.hip.errors import HipError, Result, api, asserting, code_of, invalid, record
 from forebay.hip.facts import (
     HIP_LAUNCH_PARAM_BUFFER_POINTER,
     HIP_LAUNCH_PARAM_BUFFER_SIZE,
@@ -88,7 +88,7 @@ _on_reset.append(_forget)
 def _source_of(image: Any) -> tuple[Any, Any, Code | None]:
     """Source, options of the compiler, and what hiprtc knows of it or None."""
     if image is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, "the image is None")
+        raise invalid("the image is None")
     if isinstance(image, str):
         return image, (), None
     view = host_view(image)
@@ -190,7 +190,7 @@ def hipModuleLoad(fname: Any) -> ihipModule_t:
     ``(hipError_t, module)``.
     """
     if not fname:
-        raise HipError(hipError_t.hipErrorInvalidValue, "the file name is empty")
+        raise invalid("the file name is empty")
     try:
         image = read_file(os.fsdecode(fname), MOST_OF_CODE)
     except (OSError, ValueError) as error:  # the latter for a name that none can have
@@ -242,7 +242,7 @@ def hipModuleGetFunction(module: Any, kname: Any) -> ihipModuleSymbol_t:
     name.
     """
     if not kname:
-        raise HipError(hipError_t.hipErrorInvalidValue, "the name is empty")
+        raise invalid("the name is empty")
     known, name = module_of(module), text_of(kname)
     program, kernel = known.program, known.code.find(name) if known.code is not None else None
     symbol = name if kernel is None else kernel.symbol
@@ -287,7 +287,7 @@ def hipModuleGetGlobal(hmod: Any, name: Any) -> tuple[DeviceArray, int]:
     it, and SYCL.
     """
     if not name:
-        raise HipError(hipError_t.hipErrorInvalidValue, "the name is empty")
+        raise invalid("the name is empty")
     known, text = module_of(hmod), text_of(name)
     if text not in known.variables:
         symbol: str | None = text
@@ -390,7 +390,7 @@ def _words(of: Any, count: int) -> Any:
         return [address_of(word)[0] for word in of]
     address, _ = address_of(of)
     if address == 0:
-        raise HipError(hipError_t.hipErrorInvalidValue, "the arguments are at a null pointer")
+        raise invalid("the arguments are at a null pointer")
     return [word or 0 for word in (ctypes.c_void_p * count).from_address(address)]
 
 
@@ -400,10 +400,9 @@ def _value_from(parameter: Parameter, item: Any) -> Any:
     nbytes = parameter.nbytes if parameter.kind == "pointer" else _given_bytes(parameter)
     place = Place(np.asarray(item) if isinstance(item, np.generic) else item, nbytes, what)
     if not place.in_host_memory:
-        raise HipError(
-            hipError_t.hipErrorInvalidValue,
+        raise invalid(
             f"{what}: this is memory of the device, but an entry says where in the host's memory the argument is; pass "
-            "the arguments themselves as extra",
+            "the arguments themselves as extra"
         )
     return _value_of(parameter, place.bytes().tobytes())
 
@@ -435,12 +434,12 @@ def read_extra(function: Function, extra: Any) -> tuple[Any, ...]:
         or words[0::2] != [HIP_LAUNCH_PARAM_BUFFER_POINTER, HIP_LAUNCH_PARAM_BUFFER_SIZE, HIP_LAUNCH_PARAM_END]
         or not (words[1] and words[3])
     ):
-        raise HipError(hipError_t.hipErrorInvalidValue, "extra is neither a tuple of values nor HIP's five words")
+        raise invalid("extra is neither a tuple of values nor HIP's five words")
     size = ctypes.c_size_t.from_address(words[3]).value
     found = []
     for parameter, at in packed_offsets(function):
         if at + parameter.nbytes > size:
-            raise HipError(hipError_t.hipErrorInvalidValue, f"extra has {size} bytes, which are too few")
+            raise invalid(f"extra has {size} bytes, which are too few")
         found.append(_value_at(parameter, words[1] + at))
     return tuple(found)
 

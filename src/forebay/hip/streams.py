@@ -26,7 +26,7 @@ from forebay.hip.allocations import Place
 from forebay.hip.compiled import calls, commands
 from forebay.hip.compiled.calls import Address, Handle, count_changes, note_own
 from forebay.hip.devices import _on_reset, current_device, current_number, number_of
-from forebay.hip.errors import HipError, RaisedInCallback, api, asserting, check_assertions
+from forebay.hip.errors import HipError, RaisedInCallback, api, asserting, check_assertions, invalid
 from forebay.hip.facts import (
     hipError_t,
     hipStreamNonBlocking,
@@ -124,7 +124,7 @@ def handle_of(stream: Any) -> ihipStream_t:
 
 def _create(flags: int, priority: int) -> ihipStream_t:
     if flags not in (0, hipStreamNonBlocking):
-        raise HipError(hipError_t.hipErrorInvalidValue, f"a stream has no flags {flags!r}")
+        raise invalid(f"a stream has no flags {flags!r}")
     device = current_device()
     stream = ihipStream_t()
     stream.queue = device.queue(blocking=not flags, priority=priority)
@@ -288,7 +288,7 @@ def _c_function(function: Any, prototype: Any) -> Any:
     if isinstance(function, (int, np.integer, ctypes.c_void_p, Address)):
         address = address_of(function)[0]
         if address == 0:
-            raise HipError(hipError_t.hipErrorInvalidValue, "a callback at address 0")
+            raise invalid("a callback at address 0")
         return prototype(address)
     return None
 
@@ -313,11 +313,11 @@ def host_call(function: Any, data: Any, prototype: Any = hipHostFn_t, before: tu
     ArgumentTypeError
     """
     if function is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, "there is nothing to call: None")
+        raise invalid("there is nothing to call: None")
     c_function = function if _is_c_function(function) else _c_function(function, prototype)
     if c_function is not None:
         if not c_function:
-            raise HipError(hipError_t.hipErrorInvalidValue, "a callback at address 0")
+            raise invalid("a callback at address 0")
         word = _word(data)
         arguments = tuple(int(each) for each in before)
         call: Callable[[], Any] = lambda: c_function(*arguments, word)  # noqa: E731
@@ -350,9 +350,9 @@ def hipStreamAddCallback(stream: Any, callback: Any, userData: object = None, fl
     hipErrorInvalidValue without a callback or with flags.
     """
     if flags:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"hipStreamAddCallback: flags have to be 0, not {flags}")
+        raise invalid(f"hipStreamAddCallback: flags have to be 0, not {flags}")
     if callback is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, "there is nothing to call: None")
+        raise invalid("there is nothing to call: None")
     queue = queue_of(stream)
     queue.host(host_call(callback, userData, hipStreamCallback_t, (handle_of(stream), hipError_t.hipSuccess)))
 
@@ -422,7 +422,7 @@ def _let_go(reader: _Reader, is_there: Callable[[int], bool], arrived: threading
 def _place(ptr: Any, element: np.dtype[Any]) -> Place:
     """Return memory of the device, or of the host that was allocated or registered here."""
     if ptr is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, "the pointer is None")
+        raise invalid("the pointer is None")
     place = Place(ptr, element.itemsize, "ptr")
     if place.allocation is None:
         place.for_device()
@@ -435,7 +435,7 @@ def _wait(stream: Any, ptr: Any, value: int, flags: int, mask: int | None, dtype
     queue = queue_of(stream)
     place = _place(ptr, element)
     if flags not in CONDITIONS:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"no comparison: flags {flags}")
+        raise invalid(f"no comparison: flags {flags}")
     queue._refuse_in_capture("hipStreamWaitValue")
     under = bits if mask is None else mask & bits
     reader, holds, wanted = _Reader(place, element), CONDITIONS[flags], value & bits
@@ -484,7 +484,7 @@ def _write(stream: Any, ptr: Any, value: int, flags: int, dtype: str) -> None:
     element = np.dtype(dtype)
     queue = queue_of(stream)
     if flags:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"flags have to be 0, not {flags}")
+        raise invalid(f"flags have to be 0, not {flags}")
     place, number = _place(ptr, element), value & ((1 << 8 * element.itemsize) - 1)
     if place.buffer is not None:
         queue.fill(place.buffer.view(element), number)

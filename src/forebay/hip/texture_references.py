@@ -9,7 +9,7 @@ from forebay.hip import allocations
 from forebay.hip.allocations import Allocation
 from forebay.hip.arrays import Format, array_of, hipArray
 from forebay.hip.devices import _on_reset, device_number, device_of
-from forebay.hip.errors import OK, HipError, api, check_params, last_exception
+from forebay.hip.errors import OK, HipError, api, check_params, invalid, last_exception
 from forebay.hip.facts import (
     HIP_ARRAY_DESCRIPTOR,
     HIP_TEXTURE_DESC,
@@ -29,7 +29,6 @@ from forebay.hip.pointers import Pointer, address_of
 from forebay.hip.textures import LAYOUT, TextureMemory, of_array, of_linear, of_rows, texture_bytes, texture_of_flags
 from forebay.queues.capture_rules import refuse_synchronous
 
-Invalid = hipError_t.hipErrorInvalidValue
 READ = hipTextureReadMode
 
 # Clang's name of the type, and of its elements in the order of `forebay.hip.arrays.TYPES`.
@@ -113,7 +112,7 @@ def _reference_of(variable: Allocation, declared: re.Match[str]) -> textureRefer
 
 def _checked(reference: Any) -> textureReference:
     if not isinstance(reference, textureReference):
-        raise HipError(Invalid, f"a texture reference is what hipModuleGetTexRef returns, not {reference!r}")
+        raise invalid(f"a texture reference is what hipModuleGetTexRef returns, not {reference!r}")
     return reference
 
 
@@ -279,7 +278,7 @@ def hipTexRefSetArray(tex: Any, array: Any, flags: int = HIP_TRSA_OVERRIDE_FORMA
     """
     reference, known = _checked(tex), array_of(array)
     if flags not in (0, HIP_TRSA_OVERRIDE_FORMAT):
-        raise HipError(Invalid, f"hipTexRefSetArray has no flags {flags!r}")
+        raise invalid(f"hipTexRefSetArray has no flags {flags!r}")
     reference.bind(of_array(known), known)
 
 
@@ -304,7 +303,7 @@ def hipTexRefSetAddressMode(texRef: Any, dim: int, am: int) -> None:
     """
     modes = list(_checked(texRef).addressMode)
     if dim not in range(3):
-        raise HipError(Invalid, f"a texture has no dimension {dim!r}")
+        raise invalid(f"a texture has no dimension {dim!r}")
     modes[dim] = am
     _set(texRef, addressMode=modes)
 
@@ -372,7 +371,7 @@ def hipTexRefGetAddress(texRef: Any) -> Pointer:
     """
     reference = _checked(texRef)
     if reference.place is None or isinstance(reference.pointer, hipArray):
-        raise HipError(Invalid, "the texture reference is bound to no address")
+        raise invalid("the texture reference is bound to no address")
     return Pointer(reference.pointer)
 
 
@@ -384,7 +383,7 @@ def hipTexRefGetArray(texRef: Any) -> hipArray:
     """
     found = _checked(texRef).pointer
     if not isinstance(found, hipArray):
-        raise HipError(Invalid, "the texture reference is bound to no array")
+        raise invalid("the texture reference is bound to no array")
     return found
 
 
@@ -397,7 +396,7 @@ def hipTexRefGetAddressMode(texRef: Any, dim: int) -> Any:
     """
     modes = _checked(texRef).addressMode
     if dim not in range(3):
-        raise HipError(Invalid, f"a texture has no dimension {dim!r}")
+        raise invalid(f"a texture has no dimension {dim!r}")
     return modes[dim]
 
 

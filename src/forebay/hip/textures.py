@@ -16,7 +16,7 @@ from forebay.hip import allocations
 from forebay.hip.allocations import Allocation, find
 from forebay.hip.arrays import Format, array_of, hipArray, need_textures
 from forebay.hip.devices import _on_reset, current_device, current_number
-from forebay.hip.errors import HipError, api, check_params
+from forebay.hip.errors import HipError, api, check_params, invalid
 from forebay.hip.facts import (
     HIP_RESOURCE_DESC,
     HIP_RESOURCE_VIEW_DESC,
@@ -43,7 +43,6 @@ from forebay.queues.device import Device
 from forebay.queues.memory.buffer import Buffer
 from forebay.queues.queue import Queue
 
-Invalid = hipError_t.hipErrorInvalidValue
 LAYOUT = struct.Struct("<QQQ3i6i3ii3ff4f4x")
 NO_FORMAT = -1
 
@@ -81,7 +80,7 @@ class TextureMemory:
     def as_format(self, format: Format) -> TextureMemory:
         """Return the same memory with other elements; hipErrorInvalidValue for those of another size."""
         if format.nbytes != self.format.nbytes:
-            raise HipError(Invalid, f"a view of elements of {self.format.nbytes} bytes as {format.nbytes}")
+            raise invalid(f"a view of elements of {self.format.nbytes} bytes as {format.nbytes}")
         return replace(self, format=format)
 
 
@@ -97,12 +96,12 @@ def place_of(resource: hipResourceDesc) -> TextureMemory:
     try:
         kind = hipResourceType(resource.resType)
     except ValueError:
-        raise HipError(Invalid, f"no type of resource: {resource.resType!r}") from None
+        raise invalid(f"no type of resource: {resource.resType!r}") from None
     if kind == hipResourceType.hipResourceTypeArray:
         return of_array(array_of(resource.res.array.array))
     if kind == hipResourceType.hipResourceTypeMipmappedArray:
         if resource.res.mipmap.mipmap is None:
-            raise HipError(Invalid, "the mipmapped array is null")
+            raise invalid("the mipmapped array is null")
         raise HipError(
             hipError_t.hipErrorNotSupported, "textures have one level here, so there are no mipmapped arrays"
         )
@@ -126,7 +125,7 @@ def of_linear(pointer: Any, format: Format, nbytes: int) -> TextureMemory:
     """Return elements one after another; errors as `place_of`."""
     count = nbytes // format.nbytes
     if not 0 < count <= MOST_LINEAR:
-        raise HipError(Invalid, f"a texture of {nbytes} bytes: at most {MOST_LINEAR} elements of {format.nbytes}")
+        raise invalid(f"a texture of {nbytes} bytes: at most {MOST_LINEAR} elements of {format.nbytes}")
     return TextureMemory(format, _checked(pointer, nbytes, format), (count, 1, 1), 1, nbytes, nbytes)
 
 
@@ -134,9 +133,9 @@ def of_rows(pointer: Any, format: Format, width: int, height: int, pitch: int) -
     """Return rows of elements; errors as `place_of`."""
     row = width * format.nbytes
     if not (0 < width <= MOST_2D[0] and 0 < height <= MOST_2D[1]):
-        raise HipError(Invalid, f"a texture of {width} x {height} elements: at most {MOST_2D}")
+        raise invalid(f"a texture of {width} x {height} elements: at most {MOST_2D}")
     if pitch < row or pitch % format.nbytes:
-        raise HipError(Invalid, f"rows of {row} bytes in elements of {format.nbytes}, {pitch} apart")
+        raise invalid(f"rows of {row} bytes in elements of {format.nbytes}, {pitch} apart")
     nbytes = pitch * (height - 1) + row
     return TextureMemory(format, _checked(pointer, nbytes, format), (width, height, 1), 1, pitch, pitch * height)
 
@@ -149,12 +148,12 @@ def _checked(pointer: Any, nbytes: int, format: Format) -> int:
         address, _ = address_of(pointer)
         found = find(address) if address else None
         if found is None or not isinstance(found[0].memory, Buffer):
-            raise HipError(Invalid, f"{address:#x} is in no allocation that kernels can use")
+            raise invalid(f"{address:#x} is in no allocation that kernels can use")
         there = found[0].nbytes - found[1]
     if nbytes > there:
-        raise HipError(Invalid, f"a texture of {nbytes} bytes: the memory has {there} from {address:#x} on")
+        raise invalid(f"a texture of {nbytes} bytes: the memory has {there} from {address:#x} on")
     if address % format.nbytes:
-        raise HipError(Invalid, f"{address:#x} is not a multiple of an element's {format.nbytes} bytes")
+        raise invalid(f"{address:#x} is not a multiple of an element's {format.nbytes} bytes")
     return int(address)
 
 
@@ -173,16 +172,16 @@ def texture_bytes(place: TextureMemory, texture: hipTextureDesc) -> bytes:
         normalized = hipTextureReadMode(texture.readMode) == hipTextureReadMode.hipReadModeNormalizedFloat
         border = [float(value) for value in list(texture.borderColor)[:4]]
     except (ValueError, TypeError) as error:
-        raise HipError(Invalid, f"hipTextureDesc: {error}") from None
+        raise invalid(f"hipTextureDesc: {error}") from None
     if len(modes) < 3 or len(border) < 4:
-        raise HipError(Invalid, "hipTextureDesc: three address modes, and four numbers of the border's colour")
+        raise invalid("hipTextureDesc: three address modes, and four numbers of the border's colour")
     if texture.sRGB:
         raise HipError(hipError_t.hipErrorNotSupported, "textures are not converted from sRGB")
     format = place.format
     as_float = normalized and format.largest > 0
     is_linear_memory = place.array is None and place.extent[1] == 1
     if linear and not (format.is_floating or as_float) and not is_linear_memory:
-        raise HipError(Invalid, "integers are filtered only when they are read as normalized floats")
+        raise invalid("integers are filtered only when they are read as normalized floats")
     coordinates = bool(texture.normalizedCoords) or place.is_cube
     if place.is_cube:
         modes = [hipTextureAddressMode.hipAddressModeClamp] * 3
@@ -297,7 +296,7 @@ def texture_object(object: Any) -> hipTextureObject_t:
     """Return the texture object of this handle; hipErrorInvalidValue for any other."""
     known = _objects.get(handle_number(object, "a texture object"))
     if not isinstance(known, hipTextureObject_t) or _is_older(object, known):
-        raise HipError(Invalid, f"no texture object: {object!r}")
+        raise invalid(f"no texture object: {object!r}")
     return known
 
 
@@ -306,7 +305,7 @@ def destroy(object: Any, kind: type[_Object]) -> None:
     number = handle_number(object, "an object")
     known = _objects.get(number)
     if not isinstance(known, kind) or _is_older(object, known) or _objects.pop(number, None) is not known:
-        raise HipError(Invalid, f"{number:#x} is no {kind.__name__}, or was destroyed")
+        raise invalid(f"{number:#x} is no {kind.__name__}, or was destroyed")
     if known.place.array is not None:
         known.place.array.objects.discard(number)
     allocations.take(number)
@@ -322,7 +321,7 @@ def make_texture(resource: Any, texture: Any, view: Any) -> hipTextureObject_t:
     if view is not None:
         check_params(view, hipResourceViewDesc)
         if resource.resType not in Arrays:
-            raise HipError(Invalid, "a view is for arrays")
+            raise invalid("a view is for arrays")
         if view.format != hipResourceViewFormat.hipResViewFormatNone:
             place = place.as_format(Format.of_view(view.format))
     return hipTextureObject_t(place, resource, texture, view)
@@ -391,7 +390,7 @@ def hipGetTextureObjectResourceViewDesc(textureObject: Any) -> hipResourceViewDe
     """
     view = texture_object(textureObject).view
     if view is None:
-        raise HipError(Invalid, "the texture object was made without a view")
+        raise invalid("the texture object was made without a view")
     found: hipResourceViewDesc = view.copy()
     return found
 
@@ -411,7 +410,7 @@ def hipCreateSurfaceObject(pResDesc: Any) -> hipSurfaceObject_t:
     check_params(pResDesc, hipResourceDesc)
     need_textures("hipCreateSurfaceObject")
     if pResDesc.resType != hipResourceType.hipResourceTypeArray:
-        raise HipError(Invalid, f"a surface of {pResDesc.resType!r}: surfaces are for arrays")
+        raise invalid(f"a surface of {pResDesc.resType!r}: surfaces are for arrays")
     return hipSurfaceObject_t(place_of(pResDesc))
 
 
@@ -527,5 +526,5 @@ def hipTexObjectGetResourceViewDesc(texObject: Any) -> HIP_RESOURCE_VIEW_DESC:
     """
     view = texture_object(texObject).view
     if view is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, "the texture object was made without a view")
+        raise invalid("the texture object was made without a view")
     return HIP_RESOURCE_VIEW_DESC(**{name: view[name] for name in view.PROPERTIES()})
