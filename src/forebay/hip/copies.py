@@ -11,7 +11,6 @@ run time, so it has no such symbols: it gets a pointer from `hipModuleGetGlobal`
 from __future__ import annotations
 
 import ctypes
-import functools
 import inspect
 import re
 from collections.abc import Iterator, Sequence
@@ -24,10 +23,10 @@ from forebay.core.process import refuse_on_host_thread
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation, Place
 from forebay.hip.arrays import array_of, hipArray
-from forebay.hip.compiled import calls, commands
+from forebay.hip.compiled import commands
 from forebay.hip.compiled.calls import Address
 from forebay.hip.devices import device_number, device_of, number_of
-from forebay.hip.errors import HipError, HipFunction, api, check_params, invalid, listed, named
+from forebay.hip.errors import HipError, HipFunction, api, check_params, define, invalid, listed, made, named
 from forebay.hip.facts import (
     HIP_MEMCPY3D,
     Record,
@@ -81,7 +80,7 @@ def in_order(name: str, function: Any, blocks: str = "", **renamed: str) -> HipF
     doc = f"""{does} in the order of the stream; ``(hipError_t,)``. See `{name.removesuffix("Async")}`.
 
     {given} as there; `stream` is a stream, None or 0. {blocks or "Blocks only where `hipMemcpyAsync` does."}"""
-    return api()(named(function, name, doc, **renamed))
+    return define(name, function, doc, 0, **renamed)
 
 
 def blocking(name: str, function: Any, waits: bool = True, on: Any = None) -> HipFunction:
@@ -94,25 +93,17 @@ def blocking(name: str, function: Any, waits: bool = True, on: Any = None) -> Hi
     on : object
         The stream in place of the null stream.
     """
-    definition, (*parameters, _) = calls.NullsAsNone(function), inspect.signature(function).parameters.values()
-    signature = inspect.Signature(parameters, return_annotation="None")
 
-    def call(*args: Any, **kwargs: Any) -> None:
-        try:
-            bound = signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{name}(): {error}") from None
-        bound.apply_defaults()
+    def call(*args: Any) -> None:
         if not waits:
-            definition(*bound.args, BLOCKS)
+            function(*args, BLOCKS)
             return
         refuse_synchronous(name)
-        definition(*bound.args, on)
+        function(*args, on)
         queue_of(on).finish()
 
-    functools.update_wrapper(call, named(function, name, function.__doc__))
-    call.__signature__ = signature  # type: ignore[attr-defined]
-    return api()(call)
+    *parameters, _ = inspect.signature(function).parameters.values()
+    return made(name, parameters, function.__doc__, call, like=function)
 
 
 def check_kind(kind: Any) -> tuple[bool, bool]:

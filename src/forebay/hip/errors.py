@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 from forebay.c_string import CString
 from forebay.core import errors
 from forebay.hip.compiled import calls
-from forebay.hip.compiled.calls import last_returned, note_returned
+from forebay.hip.compiled.calls import is_null, last_returned, note_returned
 from forebay.hip.facts import FACTS, Record, hipError_t
 
 Result = tuple[Any, ...]
@@ -193,15 +193,56 @@ def named(function: Any, name: str, doc: str, **renamed: str) -> Any:
     return made
 
 
+def define(name: str, function: Any, doc: str, outputs: int = 0, **renamed: str) -> HipFunction:
+    """Return one of HIP's functions: what a function does, under this name and with this docstring; see `named`."""
+    return api(outputs)(named(function, name, doc, **renamed))
+
+
 def alias(function: Any, name: str, note: str = "", **renamed: str) -> HipFunction:
     """Return one of HIP's functions under another name: `note` goes on after what the docstring says of that."""
-    made = named(function.__wrapped__, name, "", **renamed)
-    names = list(inspect.signature(made).parameters)
+    given = listed(renamed.get(each, each) for each in inspect.signature(function).parameters)
     blocks = (
         " Blocks as that does." if re.search(r"\bblocks?\b", re.sub("not block", "", function.__doc__), re.I) else ""
     )
-    made.__doc__ = f"Do what `{function.__name__}` does{note}.\n\n{listed(names)} as there.{blocks}"
-    return api(function.outputs)(made)
+    doc = f"Do what `{function.__name__}` does{note}.\n\n{given} as there.{blocks}"
+    return define(name, function.__wrapped__, doc, function.outputs, **renamed)
+
+
+def made(
+    name: str,
+    parameters: Iterable[inspect.Parameter],
+    doc: str,
+    function: Any,
+    outputs: int = 0,
+    returns: str = "None",
+    like: Any = None,
+) -> HipFunction:
+    """Return one of HIP's functions, which passes what it gets for these parameters on by position.
+
+    Parameters
+    ----------
+    like : function
+        Whose source says what is done.
+    """
+    signature = inspect.Signature(list(parameters), return_annotation=returns)
+    pointers = [each.annotation == "Any" for each in signature.parameters.values()]
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{name}(): {error}") from None
+        bound.apply_defaults()
+        return function(
+            *(None if at and is_null(value) else value for at, value in zip(pointers, bound.args, strict=True))
+        )
+
+    if like is not None:
+        functools.update_wrapper(call, like)
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = doc
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    return api(outputs)(call)
 
 
 asserting: dict[object, tuple[object, Callable[[], bool]]] = {}

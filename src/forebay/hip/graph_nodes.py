@@ -10,8 +10,10 @@ from it are gone; when a launch has handed it out then, until it is freed.
 from __future__ import annotations
 
 import ctypes
+import inspect
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,9 +23,10 @@ from forebay.hip.allocations import Place
 from forebay.hip.compiled.launch import kernel_arguments
 from forebay.hip.copies import FROM, TO, Box, CopyOnHost, check_symbol_kind, parts_of, within
 from forebay.hip.devices import device_number, device_of, infos, number_of
-from forebay.hip.errors import HipError, api, check_params, invalid
+from forebay.hip.errors import HipError, HipFunction, alias, api, check_params, define, invalid, listed, made
 from forebay.hip.events import event_of, ihipEvent_t
 from forebay.hip.facts import (
+    Record,
     hipError_t,
     hipExtent,
     hipGraphMemAttributeType,
@@ -64,6 +67,7 @@ from forebay.queues.graphs.executable import Work, figures_of, make_copy, make_f
 from forebay.queues.graphs.graph import Graph, Node
 from forebay.queues.memory.shapes import whole_number
 
+POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
 ELEMENTS = {1: "u1", 2: "u2", 4: "u4"}
 
 
@@ -83,7 +87,7 @@ def kernel_work(device: Any, params: Any) -> Work:
         )
 
 
-def host_work(params: Any) -> Work:
+def host_work(_: Any, params: Any) -> Work:
     """Return the call that a hipHostNodeParams describes."""
     check_params(params, hipHostNodeParams)
     return make_host(host_call(params.fn, params.userData))
@@ -163,10 +167,8 @@ TYPES = {
 def begin_node(graph: Any, dependencies: Any, count: Any) -> tuple[ihipGraph, Graph, tuple[Node, ...]]:
     """Return the graph, and what a new node of it comes after."""
     known = graph_of(graph)
-    assert known.graph is not None
     after: list[Node] = []
     for each in nodes_in(dependencies, count, "dependencies"):
-        assert each.node is not None
         if each.node in after:
             raise invalid("a dependency is given twice")
         after.append(each.node)
@@ -176,11 +178,11 @@ def begin_node(graph: Any, dependencies: Any, count: Any) -> tuple[ihipGraph, Gr
 # -- adding
 
 
-def add_node(graph: Any, dependencies: Any, count: Any, params: Any, make: Callable[[Any, Any], Work]) -> hipGraphNode:
-    """Add what `make` makes for a device from this structure, of which the node keeps a copy."""
-    known, made, after = begin_node(graph, dependencies, count)
-    work = make(made.device, params)
-    handle = known.handle_of(made._insert(work, after))
+def add_node(graph: Any, dependencies: Any, count: Any, kind: str, params: Any) -> hipGraphNode:
+    """Add a node of this kind that does what a structure says, of which it keeps a copy."""
+    known, to, after = begin_node(graph, dependencies, count)
+    work = KINDS[kind].make(to.device, params)
+    handle = known.handle_of(to._insert(work, after))
     handle.params = params.copy()
     return handle
 
@@ -202,22 +204,7 @@ def hipGraphAddKernelNode(graph: Any, pDependencies: Any, numDependencies: int, 
     hipErrorInvalidValue for nodes of other graphs, a dependency given twice, and what
     `hipModuleLaunchKernel` would refuse; hipErrorInvalidDeviceFunction for anything but a function.
     """
-    return add_node(graph, pDependencies, numDependencies, pNodeParams, kernel_work)
-
-
-@api(outputs=1)
-def hipGraphAddMemcpyNode1D(
-    graph: Any, pDependencies: Any, numDependencies: int, dst: Any, src: Any, count: int, kind: int
-) -> hipGraphNode:
-    """Add a copy; ``(hipError_t, node)``. Memory of the host is read, or written, each time the graph runs.
-
-    `count` bytes from `src` to `dst`, of this `kind`; `pDependencies` and `numDependencies` as for
-    `hipGraphAddKernelNode`.
-
-    See `hipMemcpyAsync` for what is copied and `hipGraphAddKernelNode` for dependencies. hipErrorInvalidValue for 0
-    bytes.
-    """
-    return add_node(graph, pDependencies, numDependencies, copy_params(dst, src, count, kind), copy_work)
+    return add_node(graph, pDependencies, numDependencies, "kernel", pNodeParams)
 
 
 @api(outputs=1)
@@ -233,7 +220,7 @@ def hipGraphAddMemcpyNode(graph: Any, pDependencies: Any, numDependencies: int, 
     One command for each row, or one for all when there are no gaps. hipErrorInvalidValue for an empty extent and
     for rows that are not all in an array; hipErrorInvalidPitchValue for a pitch below the width.
     """
-    return add_node(graph, pDependencies, numDependencies, pCopyParams, copy_work)
+    return add_node(graph, pDependencies, numDependencies, "copy", pCopyParams)
 
 
 @api(outputs=1)
@@ -249,7 +236,7 @@ def hipGraphAddMemsetNode(graph: Any, pDependencies: Any, numDependencies: int, 
     One command for each row, or one for all when there are no gaps. hipErrorInvalidValue for memory that is not from
     here or too small, an empty extent, elements of other than 1, 2 or 4 bytes, and a pitch below the width.
     """
-    return add_node(graph, pDependencies, numDependencies, pMemsetParams, memset_work)
+    return add_node(graph, pDependencies, numDependencies, "fill", pMemsetParams)
 
 
 @api(outputs=1)
@@ -264,7 +251,7 @@ def hipGraphAddHostNode(graph: Any, pDependencies: Any, numDependencies: int, pN
 
     See `hipLaunchHostFunc`. hipErrorInvalidValue without a function.
     """
-    return add_node(graph, pDependencies, numDependencies, pNodeParams, lambda _, params: host_work(params))
+    return add_node(graph, pDependencies, numDependencies, "host", pNodeParams)
 
 
 @api(outputs=1)
@@ -288,7 +275,6 @@ def hipGraphAddChildGraphNode(graph: Any, pDependencies: Any, numDependencies: i
     """
     known, made, after = begin_node(graph, pDependencies, numDependencies)
     child = graph_of(childGraph)
-    assert child.graph is not None
     if has_marks(child.graph):
         raise HipError(hipError_t.hipErrorNotSupported, "a child graph has no nodes for events")
     copy = copy_of(child)
@@ -319,7 +305,6 @@ def hipGraphAddDependencies(graph: Any, from_: Any, to: Any, numDependencies: in
     a dependency that exists already. `hipGraphInstantiate` checks for circles.
     """
     known = graph_of(graph)
-    assert known.graph is not None
     edges = _edges_in(known, from_, to, numDependencies)
     for i, (earlier, later) in enumerate(edges):
         if earlier is later or (earlier, later) in edges[:i] or earlier in later.dependencies:
@@ -331,8 +316,6 @@ def hipGraphAddDependencies(graph: Any, from_: Any, to: Any, numDependencies: in
 def _edges_in(known: ihipGraph, from_: Any, to: Any, count: Any) -> list[tuple[Node, Node]]:
     edges = []
     for earlier, later in zip(nodes_in(from_, count, "dependencies"), nodes_in(to, count, "dependencies"), strict=True):
-        assert earlier.node is not None
-        assert later.node is not None
         if earlier.graph is not known or later.graph is not known:
             raise invalid("a node belongs to another graph")
         edges.append((earlier.node, later.node))
@@ -349,7 +332,6 @@ def hipGraphRemoveDependencies(graph: Any, from_: Any, to: Any, numDependencies:
     is given twice.
     """
     known = graph_of(graph)
-    assert known.graph is not None
     edges = _edges_in(known, from_, to, numDependencies)
     for i, (earlier, later) in enumerate(edges):
         if (earlier, later) in edges[:i] or earlier not in later.dependencies:
@@ -364,7 +346,6 @@ def hipGraphRemoveDependencies(graph: Any, from_: Any, to: Any, numDependencies:
 def _edges(known: ihipGraph) -> list[tuple[hipGraphNode, hipGraphNode]]:
     found = []
     for later in known.nodes:
-        assert later.node is not None
         found += [(known.handle_of(node), later) for node in later.node.dependencies]
     return found
 
@@ -403,7 +384,6 @@ def hipGraphGetEdges(graph: Any) -> tuple[list[hipGraphNode], list[hipGraphNode]
 def hipGraphNodeGetDependencies(node: Any) -> tuple[list[hipGraphNode], int]:
     """Return ``(hipError_t, nodes, count)`` of what a node comes after."""
     known = node_of(node)
-    assert known.graph is not None
     nodes = [earlier for earlier, later in _edges(known.graph) if later == known]
     return nodes, len(nodes)
 
@@ -412,7 +392,6 @@ def hipGraphNodeGetDependencies(node: Any) -> tuple[list[hipGraphNode], int]:
 def hipGraphNodeGetDependentNodes(node: Any) -> tuple[list[hipGraphNode], int]:
     """Return ``(hipError_t, nodes, count)`` of what comes after a node."""
     known = node_of(node)
-    assert known.graph is not None
     nodes = [later for earlier, later in _edges(known.graph) if earlier == known]
     return nodes, len(nodes)
 
@@ -424,7 +403,6 @@ def hipGraphNodeGetType(node: Any) -> hipGraphNodeType:
     `node` is any node; hipErrorInvalidValue when its graph was destroyed.
     """
     known = node_of(node)
-    assert known.node is not None
     mark = mark_of(known.node.work)
     if mark is not None:
         return TYPES[mark.kind]
@@ -440,7 +418,6 @@ def hipGraphNodeFindInClone(originalNode: Any, clonedGraph: Any) -> hipGraphNode
     hipErrorInvalidValue when it has none.
     """
     original, clone = node_of(originalNode), graph_of(clonedGraph)
-    assert original.node is not None
     copied = clone.copies.get(original.node)
     if copied is None:
         raise invalid("this graph has no copy of this node")
@@ -455,228 +432,122 @@ def copies_on_host(work: Work) -> bool:
 # -- what nodes do
 
 
-KINDS = {"kernel": "launches a kernel", "copy": "copies", "fill": "sets memory", "host": "calls a host function"}
+class NodeKind(NamedTuple):
+    """What nodes of a kind do, the structure that says it, and what makes it; how HIP and docstrings name it."""
+
+    does: str
+    structure: type[Record]
+    make: Callable[[Any, Any], Work]
+    name: str
+    verb: str
+    refused: str = ""
+
+
+_NO_ROWS = " for more than one row, before or now;"
+KINDS = {
+    "kernel": NodeKind("launches a kernel", hipKernelNodeParams, kernel_work, "Kernel", "launch"),
+    "copy": NodeKind(
+        "copies", hipMemcpy3DParms, copy_work, "Memcpy", "copy",
+        f"{_NO_ROWS} for another kind than the node was made with, and between other kinds of memory;",
+    ),
+    "fill": NodeKind("sets memory", hipMemsetParams, memset_work, "Memset", "set", _NO_ROWS),
+    "host": NodeKind("calls a host function", hipHostNodeParams, host_work, "Host", "call"),
+}  # fmt: skip
 
 
 def _node_that(node: Any, kind: str) -> hipGraphNode:
     """The node, which has to do this."""
     known = node_of(node)
-    assert known.node is not None
     if ("copy" if copies_on_host(known.node.work) else known.node.kind) != kind:
-        raise invalid(f"this is not a node that {KINDS[kind]}")
+        raise invalid(f"this is not a node that {KINDS[kind].does}")
     return known
 
 
-def _get_params(node: Any, kind: str) -> Any:
+def _get(node: Any, kind: str) -> Any:
     known = _node_that(node, kind)
     if known.params is None:
         raise NotSupportedError("this node was captured, so it has no parameters to return")
     return known.params.copy()
 
 
-def set_node(node: Any, kind: str, params: Any, make: Callable[[Any, Any], Work]) -> None:
-    """Let a node of this kind do what `make` makes from a structure, of which it keeps a copy."""
+def _set(node: Any, kind: str, params: Any) -> None:
+    """Let a node of this kind do what a structure says, of which it keeps a copy."""
     known = _node_that(node, kind)
-    assert known.node is not None
     graph = known.node.graph
-    assert graph is not None
-    graph._replace({known.node: make(graph.device, params)})
+    graph._replace({known.node: KINDS[kind].make(graph.device, params)})
     known.params = params.copy()
 
 
-def _set_in(executable: Any, node: Any, kind: str, params: Any, make: Callable[[Any, Any], Work]) -> None:
-    made, known = executable_of(executable), _node_that(node, kind)
-    assert known.node is not None
-    work = make(made.device, params)
-    with invalid_values():
-        made._set(known.node, known.node.kind, lambda: work)
-
-
-# -- kernels
-
-
-@api(outputs=1)
-def hipGraphKernelNodeGetParams(node: Any) -> hipKernelNodeParams:
-    """Return ``(hipError_t, hipKernelNodeParams)``: a copy of what a node was made from, or set to last.
-
-    hipErrorInvalidValue when it is not a kernel node, hipErrorNotSupported when it was captured.
-    """
-    params: hipKernelNodeParams = _get_params(node, "kernel")
-    return params
-
-
-@api()
-def hipGraphKernelNodeSetParams(node: Any, pNodeParams: Any) -> None:
-    """Let a node launch something else in what is instantiated from now on; ``(hipError_t,)``.
-
-    `node` is a kernel node, and `pNodeParams` a hipKernelNodeParams.
-
-    hipErrorInvalidValue when it is not a kernel node, and as for `hipGraphAddKernelNode`.
-    """
-    set_node(node, "kernel", pNodeParams, kernel_work)
-
-
-@api()
-def hipGraphExecKernelNodeSetParams(hGraphExec: Any, node: Any, pNodeParams: Any) -> None:
-    """Let a node launch something else from the next launch of an executable graph on; ``(hipError_t,)``.
-
-    `hGraphExec` is the executable graph, `node` a kernel node, and `pNodeParams` a hipKernelNodeParams.
-
-    The graph and launches under way are not changed. hipErrorInvalidValue when it is not a kernel node of the graph
-    that this was instantiated from, or was added since; and as for `hipGraphAddKernelNode`.
-    """
-    _set_in(hGraphExec, node, "kernel", pNodeParams, kernel_work)
-
-
-# -- copies
-
-
-@api(outputs=1)
-def hipGraphMemcpyNodeGetParams(node: Any) -> hipMemcpy3DParms:
-    """Return ``(hipError_t, hipMemcpy3DParms)``, of one row for `hipGraphAddMemcpyNode1D`.
-
-    `node` is a copy node; hipErrorInvalidValue for another.
-
-    See `hipGraphKernelNodeGetParams`.
-    """
-    params: hipMemcpy3DParms = _get_params(node, "copy")
-    return params
-
-
-@api()
-def hipGraphMemcpyNodeSetParams(node: Any, pNodeParams: Any) -> None:
-    """Let a node copy something else in what is instantiated from now on, also the other way; ``(hipError_t,)``.
-
-    `node` is a copy node, and `pNodeParams` a hipMemcpy3DParms.
-
-    hipErrorInvalidValue when it copies nothing, and as for `hipGraphAddMemcpyNode`.
-    """
-    set_node(node, "copy", pNodeParams, copy_work)
-
-
-@api()
-def hipGraphMemcpyNodeSetParams1D(node: Any, dst: Any, src: Any, count: int, kind: int) -> None:
-    """Do what `hipGraphMemcpyNodeSetParams` does, for bytes in one row; ``(hipError_t,)``.
-
-    `node` is a copy node; `count` bytes from `src` to `dst`, of this `kind`.
-    """
-    set_node(node, "copy", copy_params(dst, src, count, kind), copy_work)
-
-
-def set_copy_in(executable: Any, node: Any, params: Any) -> None:
-    """Let a copy node of an executable graph copy something else."""
-    known = _node_that(node, "copy")
-    check_params(params, hipMemcpy3DParms)
-    if has_rows(params) or (known.params is not None and has_rows(known.params)):
-        raise invalid("copies of rows are not changed in an executable graph")
-
-    def make(device: Any, given: Any) -> Work:
-        work = copy_work(device, given)
-        if known.params is not None and hipMemcpyKind(known.params.kind) != given.kind:
-            raise invalid(f"the node copies {hipMemcpyKind(known.params.kind).name}: that is not changed")
-        return work
-
-    _set_in(executable, node, "copy", params, make)
-
-
-@api()
-def hipGraphExecMemcpyNodeSetParams(hGraphExec: Any, node: Any, pNodeParams: Any) -> None:
-    """Let a node copy something else from the next launch of an executable graph on; ``(hipError_t,)``.
-
-    `hGraphExec` is the executable graph, `node` a copy node, and `pNodeParams` a hipMemcpy3DParms.
-
-    hipErrorInvalidValue for a copy of more than one row, before or now; for another kind than the node was made with,
-    and between other kinds of memory; and as for `hipGraphExecKernelNodeSetParams` and `hipGraphAddMemcpyNode`.
-    """
-    set_copy_in(hGraphExec, node, pNodeParams)
-
-
-@api()
-def hipGraphExecMemcpyNodeSetParams1D(hGraphExec: Any, node: Any, dst: Any, src: Any, count: int, kind: int) -> None:
-    """Do what `hipGraphExecMemcpyNodeSetParams` does, for bytes in one row; ``(hipError_t,)``.
-
-    `hGraphExec` and `node` as there; `count` bytes from `src` to `dst`, of this `kind`.
-    """
-    set_copy_in(hGraphExec, node, copy_params(dst, src, count, kind))
-
-
-# -- memsets
-
-
-@api(outputs=1)
-def hipGraphMemsetNodeGetParams(node: Any) -> hipMemsetParams:
-    """Return ``(hipError_t, hipMemsetParams)``; see `hipGraphKernelNodeGetParams`.
-
-    `node` is a memset node; hipErrorInvalidValue for another.
-    """
-    params: hipMemsetParams = _get_params(node, "fill")
-    return params
-
-
-@api()
-def hipGraphMemsetNodeSetParams(node: Any, pNodeParams: Any) -> None:
-    """Let a node set something else in what is instantiated from now on; ``(hipError_t,)``.
-
-    `node` is a memset node, and `pNodeParams` a hipMemsetParams.
-
-    hipErrorInvalidValue when it is not a memset node, and as for `hipGraphAddMemsetNode`.
-    """
-    set_node(node, "fill", pNodeParams, memset_work)
-
-
-@api()
-def hipGraphExecMemsetNodeSetParams(hGraphExec: Any, node: Any, pNodeParams: Any) -> None:
-    """Let a node set something else from the next launch of an executable graph on; ``(hipError_t,)``.
-
-    `hGraphExec` is the executable graph, `node` a memset node, and `pNodeParams` a hipMemsetParams.
-
-    hipErrorInvalidValue for more than one row, before or now, and as for `hipGraphExecKernelNodeSetParams` and
-    `hipGraphAddMemsetNode`.
-    """
-    known = _node_that(node, "fill")
-    check_params(pNodeParams, hipMemsetParams)
-    if has_rows(pNodeParams) or (known.params is not None and has_rows(known.params)):
+def _set_in(executable: Any, node: Any, kind: str, params: Any) -> None:
+    """Let a node of this kind of an executable graph do what a structure says."""
+    executable_graph, known = executable_of(executable), _node_that(node, kind)
+    check_params(params, KINDS[kind].structure)
+    before = known.params
+    if kind in ("copy", "fill") and (has_rows(params) or (before is not None and has_rows(before))):
         raise invalid("rows are not changed in an executable graph")
-    _set_in(hGraphExec, node, "fill", pNodeParams, memset_work)
+    work = KINDS[kind].make(executable_graph.device, params)
+    if kind == "copy" and before is not None and hipMemcpyKind(before.kind) != params.kind:
+        raise invalid(f"the node copies {hipMemcpyKind(before.kind).name}: that is not changed")
+    with invalid_values():
+        executable_graph._set(known.node, known.node.kind, lambda: work)
 
 
-# -- host functions and graphs
+def _getter(kind: str) -> HipFunction:
+    def get(node: Any) -> Any:
+        return _get(node, kind)
 
+    known = KINDS[kind]
+    doc = f"""Return ``(hipError_t, {known.structure.__name__})``: a copy of what a node was made from, or set to last.
 
-def _host_work(_: Any, params: Any) -> Work:
-    return host_work(params)
-
-
-@api(outputs=1)
-def hipGraphHostNodeGetParams(node: Any) -> hipHostNodeParams:
-    """Return ``(hipError_t, hipHostNodeParams)``; see `hipGraphKernelNodeGetParams`.
-
-    `node` is a host node; hipErrorInvalidValue for another.
+    `node` is a {known.name.lower()} node: hipErrorInvalidValue for another, hipErrorNotSupported for one that was
+    captured.
     """
-    params: hipHostNodeParams = _get_params(node, "host")
-    return params
+    get.__annotations__["return"] = known.structure.__name__
+    return define(f"hipGraph{known.name}NodeGetParams", get, doc, outputs=1)
 
 
-@api()
-def hipGraphHostNodeSetParams(node: Any, pNodeParams: Any) -> None:
-    """Let a node call something else in what is instantiated from now on; ``(hipError_t,)``.
+def _setter(kind: str) -> HipFunction:
+    def set_params(node: Any, pNodeParams: Any) -> None:
+        _set(node, kind, pNodeParams)
 
-    `node` is a host node, and `pNodeParams` a hipHostNodeParams.
+    known = KINDS[kind]
+    doc = f"""Let a node {known.verb} something else in what is instantiated from now on; ``(hipError_t,)``.
 
-    hipErrorInvalidValue when it is not a host node, and without a function.
+    `node` is a {known.name.lower()} node, and `pNodeParams` a {known.structure.__name__}.
+
+    hipErrorInvalidValue when it is another node, and as for `hipGraphAdd{known.name}Node`.
     """
-    set_node(node, "host", pNodeParams, _host_work)
+    return define(f"hipGraph{known.name}NodeSetParams", set_params, doc)
 
 
-@api()
-def hipGraphExecHostNodeSetParams(hGraphExec: Any, node: Any, pNodeParams: Any) -> None:
-    """Let a node call something else from the next launch of an executable graph on; ``(hipError_t,)``.
+def _setter_in(kind: str) -> HipFunction:
+    def set_params(hGraphExec: Any, node: Any, pNodeParams: Any) -> None:
+        _set_in(hGraphExec, node, kind, pNodeParams)
 
-    `hGraphExec` is the executable graph, `node` a host node, and `pNodeParams` a hipHostNodeParams.
+    known = KINDS[kind]
+    doc = f"""Let a node {known.verb} something else from the next launch of an executable graph on; ``(hipError_t,)``.
 
-    hipErrorInvalidValue when it is not a host node, without a function, and as for `hipGraphExecKernelNodeSetParams`.
+    `hGraphExec` is the executable graph, `node` a {known.name.lower()} node, and `pNodeParams` a
+    {known.structure.__name__}.
+
+    The graph and launches under way are not changed. hipErrorInvalidValue when it is another node than one of the graph
+    that this was instantiated from, or was added since;{known.refused} and as for `hipGraphAdd{known.name}Node`.
     """
-    _set_in(hGraphExec, node, "host", pNodeParams, _host_work)
+    return define(f"hipGraphExec{known.name}NodeSetParams", set_params, doc)
+
+
+hipGraphKernelNodeGetParams: HipFunction = _getter("kernel")
+hipGraphKernelNodeSetParams: HipFunction = _setter("kernel")
+hipGraphExecKernelNodeSetParams: HipFunction = _setter_in("kernel")
+hipGraphMemcpyNodeGetParams: HipFunction = _getter("copy")
+hipGraphMemcpyNodeSetParams: HipFunction = _setter("copy")
+hipGraphExecMemcpyNodeSetParams: HipFunction = _setter_in("copy")
+hipGraphMemsetNodeGetParams: HipFunction = _getter("fill")
+hipGraphMemsetNodeSetParams: HipFunction = _setter("fill")
+hipGraphExecMemsetNodeSetParams: HipFunction = _setter_in("fill")
+hipGraphHostNodeGetParams: HipFunction = _getter("host")
+hipGraphHostNodeSetParams: HipFunction = _setter("host")
+hipGraphExecHostNodeSetParams: HipFunction = _setter_in("host")
 
 
 @api()
@@ -689,8 +560,6 @@ def hipGraphExecChildGraphNodeSetParams(hGraphExec: Any, node: Any, childGraph: 
     the node was made from; and as for `hipGraphExecKernelNodeSetParams` and `hipGraphAddChildGraphNode`.
     """
     executable, known, child = executable_of(hGraphExec), node_of(node), graph_of(childGraph)
-    assert known.node is not None
-    assert child.graph is not None
     with invalid_values():
         executable.set_graph(known.node, child.graph)
 
@@ -717,7 +586,6 @@ def _add_event(kind: str, graph: Any, dependencies: Any, count: Any, event: Any)
 
 def _event_node(node: Any, kind: str) -> tuple[hipGraphNode, Mark]:
     known = node_of(node)
-    assert known.node is not None
     mark = mark_of(known.node.work)
     if mark is None or mark.kind != kind:
         raise invalid(f"this node does not {kind} an event")
@@ -726,21 +594,17 @@ def _event_node(node: Any, kind: str) -> tuple[hipGraphNode, Mark]:
 
 def _set_event(node: Any, kind: str, event: Any) -> None:
     known, _ = _event_node(node, kind)
-    assert known.node is not None
     graph = known.node.graph
-    assert graph is not None
     graph._replace({known.node: _event_work(kind, event, graph.device)})
 
 
 def _set_event_in(executable: Any, node: Any, kind: str, event: Any) -> None:
-    made, (known, _) = executable_of(executable), _event_node(node, kind)
-    assert known.node is not None
-    mark = mark_of(_event_work(kind, event, made.device))
-    assert mark is not None
-    if not isinstance(made, PartedGraph):
+    parted, (known, _) = executable_of(executable), _event_node(node, kind)
+    mark = mark_of(_event_work(kind, event, parted.device))
+    if not isinstance(parted, PartedGraph) or mark is None:
         raise invalid("this executable graph has no nodes for events")
     try:
-        made.set_event(known.node, mark)
+        parted.set_event(known.node, mark)
     except InvalidArgumentError as error:
         raise invalid(str(error)) from error
 
@@ -770,57 +634,48 @@ def hipGraphAddEventWaitNode(graph: Any, pDependencies: Any, numDependencies: in
     return _add_event("wait", graph, pDependencies, numDependencies, event)
 
 
-@api(outputs=1)
-def hipGraphEventRecordNodeGetEvent(node: Any) -> ihipEvent_t:
-    """Return ``(hipError_t, event)`` of a node; hipErrorInvalidValue when it does not record one."""
-    return _event_node(node, "record")[1].handle
+VERBS = {"record": "record", "wait": "wait for"}
 
 
-@api(outputs=1)
-def hipGraphEventWaitNodeGetEvent(node: Any) -> ihipEvent_t:
-    """Return ``(hipError_t, event)`` of a node; hipErrorInvalidValue when it does not wait for one."""
-    return _event_node(node, "wait")[1].handle
+def _event_getter(kind: str, name: str) -> HipFunction:
+    def get(node: Any) -> ihipEvent_t:
+        return _event_node(node, kind)[1].handle
+
+    doc = f"Return ``(hipError_t, event)`` of a node; hipErrorInvalidValue when it does not {VERBS[kind]} one."
+    return define(name, get, doc, outputs=1)
 
 
-@api()
-def hipGraphEventRecordNodeSetEvent(node: Any, event: Any) -> None:
-    """Let a node record another event in what is instantiated from now on; ``(hipError_t,)``.
+def _event_setter(kind: str, name: str) -> HipFunction:
+    def set_event(node: Any, event: Any) -> None:
+        _set_event(node, kind, event)
+
+    doc = f"""Let a node {VERBS[kind]} another event in what is instantiated from now on; ``(hipError_t,)``.
 
     hipErrorInvalidValue for another node, without an event, and for another device's.
     """
-    _set_event(node, "record", event)
+    return define(name, set_event, doc)
 
 
-@api()
-def hipGraphEventWaitNodeSetEvent(node: Any, event: Any) -> None:
-    """Let a node wait for another event in what is instantiated from now on; ``(hipError_t,)``.
+def _event_setter_in(kind: str, name: str) -> HipFunction:
+    def set_event(hGraphExec: Any, hNode: Any, event: Any) -> None:
+        _set_event_in(hGraphExec, hNode, kind, event)
 
-    Errors as for `hipGraphEventRecordNodeSetEvent`.
-    """
-    _set_event(node, "wait", event)
-
-
-@api()
-def hipGraphExecEventRecordNodeSetEvent(hGraphExec: Any, hNode: Any, event: Any) -> None:
-    """Let a node record another event from the next launch of an executable graph on; ``(hipError_t,)``.
+    doc = f"""Let a node {VERBS[kind]} another event from the next launch of an executable graph on; ``(hipError_t,)``.
 
     `hGraphExec` is the executable graph, `hNode` a node of the graph it was made from, and `event` the other event.
 
     hipErrorInvalidValue when it is no such node of the graph that this was instantiated from, and as for
-    `hipGraphEventRecordNodeSetEvent`.
+    `{name.replace("Exec", "")}`.
     """
-    _set_event_in(hGraphExec, hNode, "record", event)
+    return define(name, set_event, doc)
 
 
-@api()
-def hipGraphExecEventWaitNodeSetEvent(hGraphExec: Any, hNode: Any, event: Any) -> None:
-    """Let a node wait for another event from the next launch of an executable graph on; ``(hipError_t,)``.
-
-    `hGraphExec`, `hNode` and `event` as there.
-
-    Errors as for `hipGraphExecEventRecordNodeSetEvent`.
-    """
-    _set_event_in(hGraphExec, hNode, "wait", event)
+hipGraphEventRecordNodeGetEvent: HipFunction = _event_getter("record", "hipGraphEventRecordNodeGetEvent")
+hipGraphEventWaitNodeGetEvent: HipFunction = _event_getter("wait", "hipGraphEventWaitNodeGetEvent")
+hipGraphEventRecordNodeSetEvent: HipFunction = _event_setter("record", "hipGraphEventRecordNodeSetEvent")
+hipGraphEventWaitNodeSetEvent: HipFunction = _event_setter("wait", "hipGraphEventWaitNodeSetEvent")
+hipGraphExecEventRecordNodeSetEvent: HipFunction = _event_setter_in("record", "hipGraphExecEventRecordNodeSetEvent")
+hipGraphExecEventWaitNodeSetEvent: HipFunction = _event_setter_in("wait", "hipGraphExecEventWaitNodeSetEvent")
 
 
 # -- memory
@@ -896,15 +751,6 @@ def _memory_pointer(work: Any) -> DeviceArray:
     return DeviceArray(allocations.base_of(work.memory), (work.memory.nbytes,))
 
 
-def _add_free(graph: Any, dependencies: Any, count: Any, pointer: Any) -> hipGraphNode:
-    known, made, after = begin_node(graph, dependencies, count)
-    address, _ = address_of(pointer)
-    allocation = allocations.peek(address)
-    if allocation is None:
-        raise invalid(f"no allocation begins at {address:#x}")
-    return known.handle_of(made.add_free(allocation.memory, after=after))
-
-
 @api(outputs=1)
 def hipGraphAddMemFreeNode(graph: Any, pDependencies: Any, numDependencies: int, dev_ptr: Any) -> hipGraphNode:
     """Add what frees memory that this graph allocates, or a launch of another one before; ``(hipError_t, node)``.
@@ -915,16 +761,22 @@ def hipGraphAddMemFreeNode(graph: Any, pDependencies: Any, numDependencies: int,
     hipErrorInvalidValue for other memory, for what this graph frees already, for what another graph both allocates and
     frees, and as for `hipGraphAddKernelNode`.
     """
-    return _add_free(graph, pDependencies, numDependencies, dev_ptr)
+    known, to, after = begin_node(graph, pDependencies, numDependencies)
+    address, _ = address_of(dev_ptr)
+    allocation = allocations.peek(address)
+    if allocation is None:
+        raise invalid(f"no allocation begins at {address:#x}")
+    return known.handle_of(to.add_free(allocation.memory, after=after))
 
 
-@api(outputs=1)
-def hipDrvGraphAddMemFreeNode(hGraph: Any, dependencies: Any, numDependencies: int, dptr: Any) -> hipGraphNode:
-    """Do what `hipGraphAddMemFreeNode` does.
-
-    `hGraph` is the graph, `dptr` the memory; `dependencies` and `numDependencies` as for `hipGraphAddKernelNode`.
-    """
-    return _add_free(hGraph, dependencies, numDependencies, dptr)
+hipDrvGraphAddMemFreeNode: HipFunction = alias(
+    hipGraphAddMemFreeNode,
+    "hipDrvGraphAddMemFreeNode",
+    "",
+    graph="hGraph",
+    pDependencies="dependencies",
+    dev_ptr="dptr",
+)
 
 
 @api()
@@ -999,83 +851,79 @@ def hipDeviceGraphMemTrim(device: int) -> None:
 # -- variables of modules
 
 
-def _to(symbol: Any, src: Any, count: Any, offset: Any, kind: Any) -> hipMemcpy3DParms:
+def _bytes(dst: Any, src: Any, count: int, kind: int) -> hipMemcpy3DParms:
+    """`count` bytes from `src` to `dst`, of this `kind`."""
+    return copy_params(dst, src, count, kind)
+
+
+def _to(symbol: Any, src: Any, count: int, offset: int, kind: int) -> hipMemcpy3DParms:
+    """`count` bytes from `src`, to `offset` bytes into the variable `symbol`, of this `kind`."""
     check_symbol_kind(kind, TO)
     return copy_params(within(symbol, offset), src, count, kind)
 
 
-def _from(dst: Any, symbol: Any, count: Any, offset: Any, kind: Any) -> hipMemcpy3DParms:
+def _from(dst: Any, symbol: Any, count: int, offset: int, kind: int) -> hipMemcpy3DParms:
+    """`count` bytes to `dst`, from `offset` bytes into the variable `symbol` on, of this `kind`."""
     check_symbol_kind(kind, FROM)
     return copy_params(dst, within(symbol, offset), count, kind)
 
 
-@api(outputs=1)
-def hipGraphAddMemcpyNodeToSymbol(
-    graph: Any, pDependencies: Any, numDependencies: int, symbol: Any, src: Any, count: int, offset: int, kind: int
-) -> hipGraphNode:
-    """Add a copy into a variable; ``(hipError_t, node)``.
+# What a copy of bytes is, by the end of the names of HIP's functions: what makes its structure, and where more is said.
+_COPIES: dict[str, tuple[Any, str]] = {
+    "1D": (_bytes, "hipMemcpyAsync"),
+    "ToSymbol": (_to, "hipMemcpyToSymbol"),
+    "FromSymbol": (_from, "hipMemcpyFromSymbol"),
+}
 
-    `count` bytes from `src`, to `offset` bytes into the variable `symbol`, of this `kind`; `graph`, `pDependencies` and
-    `numDependencies` as for `hipGraphAddKernelNode`.
 
-    See `hipMemcpyToSymbol` for the variable and `hipGraphAddMemcpyNode1D` for the rest.
+def _of_bytes(name: str, first: str, does: str, function: Any, returns: str = "None") -> HipFunction:
+    """Return HIP's function of this name, for a copy node: after its `first` parameters are those of the copy."""
+    make, see = next(known for end, known in _COPIES.items() if name.endswith(end))
+    kinds = {each: "int" if each.startswith("num") else "Any" for each in first.split()}
+    own = [inspect.Parameter(each, POSITIONAL, annotation=kind) for each, kind in kinds.items()]
+    parameters = [*own, *inspect.signature(make).parameters.values()]
+    doc = f"""{does}.
+
+    {make.__doc__} {listed(kinds)} as for `{re.sub("1D|ToSymbol|FromSymbol", "", name)}`.
+
+    See `{see}` for what is copied. hipErrorInvalidValue for 0 bytes.
     """
-    return add_node(graph, pDependencies, numDependencies, _to(symbol, src, count, offset, kind), copy_work)
+
+    def call(*given: Any) -> Any:
+        return function(*given[: len(own)], make(*given[len(own) :]))
+
+    return made(name, parameters, doc, call, int(returns != "None"), returns)
 
 
-@api(outputs=1)
-def hipGraphAddMemcpyNodeFromSymbol(
-    graph: Any, pDependencies: Any, numDependencies: int, dst: Any, symbol: Any, count: int, offset: int, kind: int
-) -> hipGraphNode:
-    """Add a copy from a variable; ``(hipError_t, node)``. See `hipGraphAddMemcpyNodeToSymbol`.
-
-    `graph`, `pDependencies`, `numDependencies`, `symbol`, `count`, `offset` and `kind` as there; `dst` gets the bytes.
-    """
-    return add_node(graph, pDependencies, numDependencies, _from(dst, symbol, count, offset, kind), copy_work)
+def _add_copy(graph: Any, dependencies: Any, count: Any, params: Any) -> hipGraphNode:
+    return add_node(graph, dependencies, count, "copy", params)
 
 
-@api()
-def hipGraphMemcpyNodeSetParamsToSymbol(node: Any, symbol: Any, src: Any, count: int, offset: int, kind: int) -> None:
-    """Let a node copy into a variable in what is instantiated from now on; ``(hipError_t,)``.
-
-    `symbol`, `src`, `count`, `offset` and `kind` as for `hipGraphAddMemcpyNodeToSymbol`.
-
-    See `hipGraphMemcpyNodeSetParams` and `hipMemcpyToSymbol`.
-    """
-    set_node(node, "copy", _to(symbol, src, count, offset, kind), copy_work)
+def _adder(end: str) -> HipFunction:
+    does = (
+        "Add a copy of bytes; ``(hipError_t, node)``. Memory of the host is read, or written, each time the graph runs"
+    )
+    first = "graph pDependencies numDependencies"
+    return _of_bytes(f"hipGraphAddMemcpyNode{end}", first, does, _add_copy, "hipGraphNode")
 
 
-@api()
-def hipGraphMemcpyNodeSetParamsFromSymbol(node: Any, dst: Any, symbol: Any, count: int, offset: int, kind: int) -> None:
-    """Let a node copy from a variable in what is instantiated from now on; ``(hipError_t,)``.
-
-    `dst`, `symbol`, `count`, `offset` and `kind` as for `hipGraphAddMemcpyNodeFromSymbol`. Errors as for
-    `hipGraphMemcpyNodeSetParams`.
-    """
-    set_node(node, "copy", _from(dst, symbol, count, offset, kind), copy_work)
+def _changer(end: str) -> HipFunction:
+    does = "Let a node copy other bytes in what is instantiated from now on; ``(hipError_t,)``"
+    return _of_bytes(f"hipGraphMemcpyNodeSetParams{end}", "node", does, lambda node, params: _set(node, "copy", params))
 
 
-@api()
-def hipGraphExecMemcpyNodeSetParamsToSymbol(
-    hGraphExec: Any, node: Any, symbol: Any, src: Any, count: int, offset: int, kind: int
-) -> None:
-    """Let a node copy into a variable from the next launch of an executable graph on; ``(hipError_t,)``.
-
-    `hGraphExec` is the executable graph; `symbol`, `src`, `count`, `offset` and `kind` as for
-    `hipGraphAddMemcpyNodeToSymbol`.
-
-    See `hipGraphExecMemcpyNodeSetParams` and `hipMemcpyToSymbol`.
-    """
-    set_copy_in(hGraphExec, node, _to(symbol, src, count, offset, kind))
+def _changer_in(end: str) -> HipFunction:
+    does = "Let a node copy other bytes from the next launch of an executable graph on; ``(hipError_t,)``"
+    name = f"hipGraphExecMemcpyNodeSetParams{end}"
+    return _of_bytes(name, "hGraphExec node", does, lambda of, node, params: _set_in(of, node, "copy", params))
 
 
-@api()
-def hipGraphExecMemcpyNodeSetParamsFromSymbol(
-    hGraphExec: Any, node: Any, dst: Any, symbol: Any, count: int, offset: int, kind: int
-) -> None:
-    """Let a node copy from a variable from the next launch of an executable graph on; ``(hipError_t,)``.
-
-    `hGraphExec` is the executable graph; `dst`, `symbol`, `count`, `offset` and `kind` as for
-    `hipGraphAddMemcpyNodeFromSymbol`. Errors as for `hipGraphExecMemcpyNodeSetParams`.
-    """
-    set_copy_in(hGraphExec, node, _from(dst, symbol, count, offset, kind))
+hipGraphAddMemcpyNode1D: HipFunction = _adder("1D")
+hipGraphMemcpyNodeSetParams1D: HipFunction = _changer("1D")
+hipGraphExecMemcpyNodeSetParams1D: HipFunction = _changer_in("1D")
+hipGraphAddMemcpyNodeToSymbol: HipFunction = _adder("ToSymbol")
+hipGraphMemcpyNodeSetParamsToSymbol: HipFunction = _changer("ToSymbol")
+hipGraphExecMemcpyNodeSetParamsToSymbol: HipFunction = _changer_in("ToSymbol")
+hipGraphAddMemcpyNodeFromSymbol: HipFunction = _adder("FromSymbol")
+hipGraphMemcpyNodeSetParamsFromSymbol: HipFunction = _changer("FromSymbol")
+hipGraphExecMemcpyNodeSetParamsFromSymbol: HipFunction = _changer_in("FromSymbol")

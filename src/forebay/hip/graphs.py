@@ -266,8 +266,8 @@ class hipGraphNode(Number):
 
     def __init__(self, address: Any = 0) -> None:
         self.address: int = int(address)
-        self.node: Node | None = None
-        self.graph: ihipGraph | None = None
+        self.node: Any = None  # a Node, until its graph is destroyed
+        self.graph: Any = None
         self.params: Any = None
         self.child: ihipGraph | None = None
 
@@ -277,7 +277,7 @@ class ihipGraph(Number):
 
     def __init__(self, address: Any = 0) -> None:
         self.address: int = int(address)
-        self.graph: Graph | None = None
+        self.graph: Any = None  # a Graph
         self._by_node: dict[Node, hipGraphNode] = {}
         self.copies: dict[Node, Node] = {}  # by the nodes of the graph that it was cloned from
 
@@ -301,7 +301,6 @@ class ihipGraph(Number):
     @property
     def nodes(self) -> list[hipGraphNode]:
         """In the order they were added in."""
-        assert self.graph is not None
         return [self.handle_of(node) for node in self.graph.nodes]
 
 
@@ -410,7 +409,6 @@ def hipGraphDestroy(graph: Any) -> None:
     hipErrorInvalidValue for None, for one that was destroyed before, and for one that a stream still captures into.
     """
     known = graph_of(graph)
-    assert known.graph is not None
     if known.graph._captured:
         raise invalid("this graph is still being captured")
     if _graphs.pop(known.address, None) is None:
@@ -421,7 +419,6 @@ def hipGraphDestroy(graph: Any) -> None:
 
 def copy_of(original: ihipGraph) -> ihipGraph:
     """Return a graph with nodes of its own that do the same."""
-    assert original.graph is not None
     if original.graph._has_memory_nodes:
         raise HipError(hipError_t.hipErrorNotSupported, "a graph with nodes that allocate or free memory has no copies")
     copy = original.graph.device.graph()
@@ -432,7 +429,6 @@ def copy_of(original: ihipGraph) -> ihipGraph:
     for node, copied in copies.items():
         copied.dependencies = tuple(copies[each] for each in node.dependencies)
     for known in original._by_node.values():
-        assert known.node is not None
         copied_handle = handle.handle_of(copies[known.node])
         copied_handle.params, copied_handle.child = known.params, known.child
     return handle
@@ -453,7 +449,6 @@ def _instantiate(graph: Any, flags: int) -> hipGraphExec:
     known = graph_of(graph)
     if flags & ~ANY_FLAGS:
         raise invalid(f"instantiating a graph: flags {flags!r}")
-    assert known.graph is not None
     handle = hipGraphExec(FIRST_EXECUTABLE + 16 * next(_numbers))
     with invalid_values():
         handle.executable = instantiate(known.graph, bool(flags & Flags.hipGraphInstantiateFlagAutoFreeOnLaunch))
@@ -578,7 +573,6 @@ def hipGraphExecUpdate(hGraphExec: Any, hGraph: Any, hErrorNode_out: object) -> 
     try:
         executable, known = executable_of(hGraphExec), graph_of(hGraph)
         _put_node(hErrorNode_out, None)
-        assert known.graph is not None
         with invalid_values():
             if has_marks(known.graph) != isinstance(executable, PartedGraph):
                 raise GraphUpdateError("only one of the two graphs has nodes for events", "kind", None)
@@ -606,7 +600,6 @@ def hipGraphDebugDotPrint(graph: Any, path: Any, flags: int = 0) -> None:
     known = graph_of(graph)
     if not path:
         raise invalid("the path is empty")
-    assert known.graph is not None
     try:
         with open(os.fsdecode(path), "w", encoding="utf-8") as file:
             file.write(known.graph.debug_dot())
