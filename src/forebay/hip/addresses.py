@@ -15,7 +15,7 @@ from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation, Place, found_at
 from forebay.hip.devices import current_device, current_number, device_number, device_of, number_of
-from forebay.hip.errors import HipError, Result, api, check_params, invalid
+from forebay.hip.errors import HipError, Result, api, check_params, enumerator, invalid
 from forebay.hip.events import enter_shared, event_of, ihipEvent_t
 from forebay.hip.facts import (
     Opaque,
@@ -245,10 +245,7 @@ def hipMemPrefetchAsync_v2(dev_ptr: Any, count: int, location: Any, flags: int =
 
 def _advise(ptr: Any, count: Any, advice: Any, place: int) -> None:
     hints = _range(ptr, count, "hipMemAdvise")
-    try:
-        known = hipMemoryAdvise(advice)
-    except ValueError:
-        raise invalid(f"no advice: {advice!r}") from None
+    known = enumerator(hipMemoryAdvise, advice, "no advice")
     if known in (hipMemoryAdvise.hipMemAdviseSetReadMostly, hipMemoryAdvise.hipMemAdviseUnsetReadMostly):
         hints.read_mostly = known == hipMemoryAdvise.hipMemAdviseSetReadMostly
     elif known in (hipMemoryAdvise.hipMemAdviseSetCoarseGrain, hipMemoryAdvise.hipMemAdviseUnsetCoarseGrain):
@@ -318,10 +315,7 @@ def hipMemRangeGetAttribute(data: Any, data_size: int, attribute: int, dev_ptr: 
     """
     nbytes = size_of(data_size)
     hints = _range(dev_ptr, count, "hipMemRangeGetAttribute")
-    try:
-        known = hipMemRangeAttribute(attribute)
-    except ValueError:
-        raise invalid(f"memory has no attribute {attribute!r}") from None
+    known = enumerator(hipMemRangeAttribute, attribute, "memory has no attribute")
     several = known == hipMemRangeAttribute.hipMemRangeAttributeAccessedBy
     if nbytes == 0 or nbytes % 4 or (nbytes != 4 and not several):
         raise invalid(f"{known.name} does not have {nbytes} bytes")

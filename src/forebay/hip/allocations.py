@@ -19,7 +19,7 @@ from forebay.core.process import Numbers
 from forebay.hip.compiled import calls, known
 from forebay.hip.compiled.calls import Address
 from forebay.hip.compiled.known import Known
-from forebay.hip.devices import _on_reset
+from forebay.hip.devices import on_reset
 from forebay.hip.errors import HipError, invalid
 from forebay.hip.facts import hipError_t, hipMemoryType
 from forebay.hip.pointers import DeviceArray, Number, address_of
@@ -153,12 +153,10 @@ def base_of(memory: GraphMemory) -> int:
     return _graph_bases.get(memory, 0)
 
 
+@on_reset
 def _forget(number: int) -> None:
     for allocation in all_of(number):
         take(allocation.base)
-
-
-_on_reset.append(_forget)
 
 
 def buffer_of(pointer: Any) -> Buffer | None:

@@ -11,8 +11,8 @@ import numpy as np
 
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation
-from forebay.hip.devices import _on_reset, current_device, current_number, device_of
-from forebay.hip.errors import HipError, api, check_params, invalid
+from forebay.hip.devices import current_device, current_number, device_of, on_reset
+from forebay.hip.errors import HipError, HipFunction, alias, api, check_params, invalid
 from forebay.hip.facts import (
     HIP_ARRAY3D_DESCRIPTOR,
     HIP_ARRAY_DESCRIPTOR,
@@ -183,13 +183,11 @@ class hipArray(Number):
             raise invalid(f"{extent} bytes, rows and planes from {position} on: the array has {there}")
 
 
+@on_reset
 def _forget(number: int) -> None:
     for array in list(_arrays.values()):
         if array.allocation.device == number:
             _arrays.pop(array.address, None)
-
-
-_on_reset.append(_forget)
 
 
 def need_textures(what: str) -> None:
@@ -301,7 +299,15 @@ def hipArray3DCreate(pAllocateArray: Any) -> hipArray:
     return _make("hipArray3DCreate", format, given["Width"], given["Height"], given["Depth"], given["Flags"])
 
 
-def _free(array: Any) -> None:
+@api()
+def hipFreeArray(array: Any) -> None:
+    """Give an array back, after everything submitted to its device is done; ``(hipError_t,)``. Blocks for that.
+
+    Texture and surface objects made of it can only be destroyed then: a launch with one gets hipErrorInvalidValue.
+    hipErrorInvalidValue for None, hipErrorContextIsDestroyed for one that was freed before.
+    """
+    if handle_number(array, "an array") == 0:
+        raise invalid("the array is null")
     known = array_of(array)
     refuse_unsafe("hipFreeArray")
     finish_all(device_of(known.allocation.device))
@@ -315,27 +321,7 @@ def _free(array: Any) -> None:
     known.allocation.close()
 
 
-@api()
-def hipFreeArray(array: Any) -> None:
-    """Give an array back, after everything submitted to its device is done; ``(hipError_t,)``. Blocks for that.
-
-    Texture and surface objects made of it can only be destroyed then: a launch with one gets hipErrorInvalidValue.
-    hipErrorInvalidValue for None, hipErrorContextIsDestroyed for one that was freed before.
-    """
-    if handle_number(array, "an array") == 0:
-        raise invalid("the array is null")
-    _free(array)
-
-
-@api()
-def hipArrayDestroy(array: Any) -> None:
-    """Do what `hipFreeArray` does; ``(hipError_t,)``.
-
-    `array` is what `hipArrayCreate` or another function allocated. Blocks and fails as `hipFreeArray`.
-    """
-    if handle_number(array, "an array") == 0:
-        raise invalid("the array is null")
-    _free(array)
+hipArrayDestroy: HipFunction = alias(hipFreeArray, "hipArrayDestroy")
 
 
 @api(outputs=1)

@@ -26,7 +26,18 @@ from forebay.hip.arrays import array_of, hipArray
 from forebay.hip.compiled import commands
 from forebay.hip.compiled.calls import Address
 from forebay.hip.devices import device_number, device_of, number_of
-from forebay.hip.errors import HipError, HipFunction, api, check_params, define, invalid, listed, made, named
+from forebay.hip.errors import (
+    HipError,
+    HipFunction,
+    api,
+    check_params,
+    define,
+    enumerator,
+    invalid,
+    listed,
+    made,
+    named,
+)
 from forebay.hip.facts import (
     HIP_MEMCPY3D,
     Record,
@@ -108,10 +119,7 @@ def blocking(name: str, function: Any, waits: bool = True, on: Any = None) -> Hi
 
 def check_kind(kind: Any) -> tuple[bool, bool]:
     """Return whether destination and source have to be the device's; hipErrorInvalidMemcpyDirection for no kind."""
-    try:
-        return DEVICE_SIDES[Kind(kind)]
-    except ValueError:
-        raise HipError(hipError_t.hipErrorInvalidMemcpyDirection, f"no kind of copy: {kind!r}") from None
+    return DEVICE_SIDES[enumerator(Kind, kind, "no kind of copy", hipError_t.hipErrorInvalidMemcpyDirection)]
 
 
 def places(dst: Any, src: Any, nbytes: int, kind: Any) -> tuple[Place, Place]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from forebay.c_string import CString
@@ -16,7 +17,7 @@ from forebay.core.driver import DeviceInfo
 from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError
 from forebay.core.process import refuse_on_host_thread
 from forebay.hip.compiled.calls import forget_own, set_null_queue
-from forebay.hip.errors import HipError, api, asserting, check_assertions, invalid
+from forebay.hip.errors import HipError, HipFunction, alias, api, asserting, check_assertions, invalid
 from forebay.hip.facts import HIP_VERSION, hipError_t
 from forebay.hiprtc.current import compile_for
 from forebay.queues import selection
@@ -25,7 +26,7 @@ from forebay.queues.device import Device
 _lock = threading.RLock()
 _infos: list[DeviceInfo] | None = None
 _devices: dict[int, Device] = {}
-_on_reset: list[Any] = []  # called with a number when its device is reset
+_on_reset: list[Callable[[int], None]] = []
 
 
 class _Current(threading.local):
@@ -37,6 +38,12 @@ class _Current(threading.local):
 
 _current = _Current()
 _only_first = True  # no thread has ever chosen another device than the first
+
+
+def on_reset(forget: Callable[[int], None]) -> Callable[[int], None]:
+    """Have this called with the number of each device that is reset."""
+    _on_reset.append(forget)
+    return forget
 
 
 def infos() -> list[DeviceInfo]:
@@ -264,7 +271,4 @@ def hipRuntimeGetVersion() -> int:
     return HIP_VERSION
 
 
-@api(outputs=1)
-def hipDriverGetVersion() -> int:
-    """Return ``(hipError_t, version)``: the same as `hipRuntimeGetVersion`."""
-    return HIP_VERSION
+hipDriverGetVersion: HipFunction = alias(hipRuntimeGetVersion, "hipDriverGetVersion")

@@ -179,8 +179,7 @@ def check_params(params: Any, kind: type[Record]) -> None:
 
 def listed(names: Iterable[str]) -> str:
     """Return names of parameters as a docstring has them."""
-    first, *rest = reversed([f"`{name}`" for name in names])
-    return f"{', '.join(reversed(rest))} and {first}" if rest else first
+    return " and ".join(", ".join(f"`{name}`" for name in names).rsplit(", ", 1))
 
 
 def named(function: Any, name: str, doc: str, **renamed: str) -> Any:
@@ -204,7 +203,7 @@ def alias(function: Any, name: str, note: str = "", **renamed: str) -> HipFuncti
     blocks = (
         " Blocks as that does." if re.search(r"\bblocks?\b", re.sub("not block", "", function.__doc__), re.I) else ""
     )
-    doc = f"Do what `{function.__name__}` does{note}.\n\n{given} as there.{blocks}"
+    doc = f"Do what `{function.__name__}` does{note}.{blocks}" + (f"\n\n{given} as there." if given else "")
     return define(name, function.__wrapped__, doc, function.outputs, **renamed)
 
 

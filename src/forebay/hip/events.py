@@ -10,7 +10,7 @@ from forebay.core.process import Numbers
 from forebay.events.event import Event, IpcEvent
 from forebay.hip.compiled import commands
 from forebay.hip.compiled.commands import EventHandle
-from forebay.hip.devices import _on_reset, current_device, current_number
+from forebay.hip.devices import current_device, current_number, on_reset
 from forebay.hip.errors import HipError, api, asserting, check_assertions, invalid
 from forebay.hip.facts import (
     hipError_t,
@@ -69,14 +69,12 @@ class ihipEvent_t(Number, EventHandle):
 hipEvent_t = ihipEvent_t
 
 
+@on_reset
 def _forget(number: int) -> None:
     for event in list(_events.values()):
         if event.device == number:
             _events.pop(event.address, None)
             event.event = event.shared = None
-
-
-_on_reset.append(_forget)
 
 
 def event_of(event: Any) -> ihipEvent_t:

@@ -7,14 +7,15 @@ a library is a module of the current device, a kernel a function.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import threading
 from typing import Any, TypeAlias
 
 from forebay.c_string import CString
 from forebay.hip.compiled.launch import Function
-from forebay.hip.devices import _on_reset, device_number, number_of
-from forebay.hip.errors import OK, HipError, Result, api, invalid
+from forebay.hip.devices import device_number, number_of, on_reset
+from forebay.hip.errors import OK, HipError, HipFunction, Result, alias, api, invalid, listed, made
 from forebay.hip.events import record_event
 from forebay.hip.facts import (
     HIP_VERSION_MAJOR,
@@ -173,11 +174,6 @@ def _kernel_of_module(f: Any) -> Kernel:
     return function_of(f).kernel
 
 
-def _check_flags(flags: Any) -> None:
-    if flags not in (hipOccupancyDefault, DISABLE_CACHING_OVERRIDE):
-        raise invalid(f"flags {flags!r}")
-
-
 def _dynamic_bytes(kernel: Kernel) -> int:
     return max(int(kernel.device.driver.limits.local_bytes) - kernel.static_local_bytes, 0)
 
@@ -232,35 +228,11 @@ def hipOccupancyMaxActiveBlocksPerMultiprocessor(f: Any, blockSize: int, dynShar
 
 
 @api(outputs=1)
-def hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-    f: Any, blockSize: int, dynSharedMemPerBlk: int = 0, flags: int = hipOccupancyDefault
-) -> int:
-    """Do what `hipOccupancyMaxActiveBlocksPerMultiprocessor` does; the flags are 0 or 1.
-
-    `f`, `blockSize` and `dynSharedMemPerBlk` as there; hipErrorInvalidValue for other flags.
-    """
-    _check_flags(flags)
-    return groups_per_unit(kernel_of(f), blockSize, dynSharedMemPerBlk)
-
-
-@api(outputs=1)
 def hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(f: Any, blockSize: int, dynSharedMemPerBlk: int = 0) -> int:
     """Do what `hipOccupancyMaxActiveBlocksPerMultiprocessor` does; hipErrorInvalidValue for None.
 
     `f` is the function, of groups of `blockSize` work-items, with `dynSharedMemPerBlk` bytes of dynamic local memory.
     """
-    return groups_per_unit(_kernel_of_module(f), blockSize, dynSharedMemPerBlk)
-
-
-@api(outputs=1)
-def hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-    f: Any, blockSize: int, dynSharedMemPerBlk: int = 0, flags: int = hipOccupancyDefault
-) -> int:
-    """Do what `hipModuleOccupancyMaxActiveBlocksPerMultiprocessor` does; the flags are 0 or 1.
-
-    `f`, `blockSize` and `dynSharedMemPerBlk` as there; hipErrorInvalidValue for other flags.
-    """
-    _check_flags(flags)
     return groups_per_unit(_kernel_of_module(f), blockSize, dynSharedMemPerBlk)
 
 
@@ -295,27 +267,34 @@ def hipOccupancyMaxPotentialBlockSize(f: Any, dynSharedMemPerBlk: int = 0, block
     return _block_size(_kernel_of_module(f), dynSharedMemPerBlk, blockSizeLimit)
 
 
-@api(outputs=2)
-def hipModuleOccupancyMaxPotentialBlockSize(
-    f: Any, dynSharedMemPerBlk: int = 0, blockSizeLimit: int = 0
-) -> tuple[int, int]:
-    """Do what `hipOccupancyMaxPotentialBlockSize` does.
-
-    `f`, `dynSharedMemPerBlk` and `blockSizeLimit` as there.
-    """
-    return _block_size(_kernel_of_module(f), dynSharedMemPerBlk, blockSizeLimit)
+hipModuleOccupancyMaxPotentialBlockSize: HipFunction = alias(
+    hipOccupancyMaxPotentialBlockSize, "hipModuleOccupancyMaxPotentialBlockSize"
+)
 
 
-@api(outputs=2)
-def hipModuleOccupancyMaxPotentialBlockSizeWithFlags(
-    f: Any, dynSharedMemPerBlk: int = 0, blockSizeLimit: int = 0, flags: int = hipOccupancyDefault
-) -> tuple[int, int]:
-    """Do what `hipOccupancyMaxPotentialBlockSize` does; the flags are 0 or 1.
+def _with_flags(function: Any) -> HipFunction:
+    *_, last = parameters = [*inspect.signature(function).parameters.values()]
+    flags = last.replace(name="flags", default=int(hipOccupancyDefault))
+    doc = f"""Do what `{function.__name__}` does; the flags are 0 or 1.
 
-    `f`, `dynSharedMemPerBlk` and `blockSizeLimit` as there; hipErrorInvalidValue for other flags.
-    """
-    _check_flags(flags)
-    return _block_size(_kernel_of_module(f), dynSharedMemPerBlk, blockSizeLimit)
+    {listed(each.name for each in parameters)} as there; hipErrorInvalidValue for other `flags`."""
+
+    def call(*given: Any) -> Any:
+        if given[-1] not in (hipOccupancyDefault, DISABLE_CACHING_OVERRIDE):
+            raise invalid(f"flags {given[-1]!r}")
+        return function.__wrapped__(*given[:-1])
+
+    returns = inspect.signature(function).return_annotation
+    return made(f"{function.__name__}WithFlags", [*parameters, flags], doc, call, function.outputs, returns)
+
+
+hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags: HipFunction = _with_flags(
+    hipOccupancyMaxActiveBlocksPerMultiprocessor
+)
+hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags: HipFunction = _with_flags(
+    hipModuleOccupancyMaxActiveBlocksPerMultiprocessor
+)
+hipModuleOccupancyMaxPotentialBlockSizeWithFlags: HipFunction = _with_flags(hipModuleOccupancyMaxPotentialBlockSize)
 
 
 # -- launches
@@ -325,11 +304,9 @@ _lock = threading.Lock()
 _queues: dict[int, Queue] = {}  # by device: its cooperative launches, one after the other
 
 
+@on_reset
 def _forget(number: int) -> None:
     _queues.pop(number, None)
-
-
-_on_reset.append(_forget)
 
 
 def _launch_plain(
@@ -515,33 +492,16 @@ def hipLibraryLoadFromFile(
     return (*hipModuleLoad(fileName), None, None)
 
 
-def hipLibraryUnload(library: Any) -> Result:
-    """Do what `hipModuleUnload` does.
-
-    `library` is what `hipLibraryLoadData` returned. Returns ``(hipError_t,)``.
-    """
-    return hipModuleUnload(library)
-
-
-def hipLibraryGetKernel(library: Any, name: Any) -> Result:
-    """Return ``(hipError_t, kernel)`` of this name, which is a function for any launch. See `hipModuleGetFunction`.
-
-    `library` is what `hipLibraryLoadData` returned.
-    """
-    return hipModuleGetFunction(library, name)
-
-
-def hipLibraryGetKernelCount(library: Any) -> Result:
-    """Return ``(hipError_t, count)`` of a library's kernels."""
-    return hipModuleGetFunctionCount(library)
-
-
-def hipLibraryGetGlobal(library: Any, name: Any) -> Result:
-    """Return ``(hipError_t, pointer, bytes)`` of a variable. See `hipModuleGetGlobal`.
-
-    `library` is what `hipLibraryLoadData` returned, and `name` the variable's, bytes or str.
-    """
-    return hipModuleGetGlobal(library, name)
+hipLibraryUnload: HipFunction = alias(hipModuleUnload, "hipLibraryUnload", module="library")
+hipLibraryGetKernel: HipFunction = alias(
+    hipModuleGetFunction,
+    "hipLibraryGetKernel",
+    ": a kernel is a function for any launch",
+    module="library",
+    kname="name",
+)
+hipLibraryGetKernelCount: HipFunction = alias(hipModuleGetFunctionCount, "hipLibraryGetKernelCount", mod="library")
+hipLibraryGetGlobal: HipFunction = alias(hipModuleGetGlobal, "hipLibraryGetGlobal", hmod="library")
 
 
 @api(outputs=1)

@@ -23,7 +23,18 @@ from forebay.hip.allocations import Place
 from forebay.hip.compiled.launch import kernel_arguments
 from forebay.hip.copies import FROM, TO, Box, CopyOnHost, check_symbol_kind, parts_of, within
 from forebay.hip.devices import device_number, device_of, infos, number_of
-from forebay.hip.errors import HipError, HipFunction, alias, api, check_params, define, invalid, listed, made
+from forebay.hip.errors import (
+    HipError,
+    HipFunction,
+    alias,
+    api,
+    check_params,
+    define,
+    enumerator,
+    invalid,
+    listed,
+    made,
+)
 from forebay.hip.events import event_of, ihipEvent_t
 from forebay.hip.facts import (
     Record,
@@ -795,10 +806,7 @@ def hipGraphMemFreeNodeGetParams(node: Any, dev_ptr: Any) -> None:
 
 
 def _attribute(attr: Any) -> str:
-    try:
-        return ATTRIBUTES[Attr(attr)]
-    except ValueError:
-        raise invalid(f"memory of graphs has no attribute {attr!r}") from None
+    return ATTRIBUTES[enumerator(Attr, attr, "memory of graphs has no attribute")]
 
 
 def _figure_at(value: Any) -> Any:

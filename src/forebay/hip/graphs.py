@@ -34,8 +34,8 @@ from forebay.core.process import Numbers
 from forebay.events.event import Event
 from forebay.hip import events
 from forebay.hip.compiled.calls import note_returned
-from forebay.hip.devices import _on_reset, current_device, number_of
-from forebay.hip.errors import HipError, Result, api, code_of, invalid, record
+from forebay.hip.devices import current_device, number_of, on_reset
+from forebay.hip.errors import HipError, Result, api, code_of, enumerator, invalid, record
 from forebay.hip.events import ihipEvent_t
 from forebay.hip.facts import (
     hipError_t,
@@ -322,6 +322,7 @@ _nodes: weakref.WeakValueDictionary[int, hipGraphNode] = weakref.WeakValueDictio
 _executables: dict[int, hipGraphExec] = {}
 
 
+@on_reset
 def _forget(number: int) -> None:
     for graph in list(_graphs.values()):
         if graph.graph is None or number_of(graph.graph.device) == number:
@@ -330,9 +331,6 @@ def _forget(number: int) -> None:
     for executable in list(_executables.values()):
         if executable.executable is None or number_of(executable.executable.device) == number:
             _executables.pop(executable.address, None)
-
-
-_on_reset.append(_forget)
 
 
 def handle_of_graph(graph: Graph) -> ihipGraph:
@@ -650,10 +648,7 @@ STATUS = {
 
 
 def _mode(mode: Any) -> str:
-    try:
-        return MODES[hipStreamCaptureMode(mode)]
-    except ValueError:
-        raise invalid(f"no mode of capture: {mode!r}") from None
+    return MODES[enumerator(hipStreamCaptureMode, mode, "no mode of capture")]
 
 
 @api()

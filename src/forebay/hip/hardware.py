@@ -10,7 +10,6 @@ from forebay.c_string import CString
 from forebay.core.driver import Language
 from forebay.core.errors import ArgumentTypeError
 from forebay.hip.devices import (
-    _on_reset,
     check_schedule,
     current_device,
     current_number,
@@ -19,10 +18,11 @@ from forebay.hip.devices import (
     hipDeviceSynchronize,
     infos,
     is_open,
+    on_reset,
     reset,
     set_current,
 )
-from forebay.hip.errors import HipError, Result, api, invalid
+from forebay.hip.errors import HipError, HipFunction, Result, alias, api, enumerator, invalid
 from forebay.hip.facts import (
     FACTS,
     HIP_VERSION_MAJOR,
@@ -225,19 +225,14 @@ LIMITS = {
 _set: dict[tuple[int, hipLimit_t], int] = {}  # by device
 
 
+@on_reset
 def _forget_limits(number: int) -> None:
     for limit in LIMITS:
         _set.pop((number, limit), None)
 
 
-_on_reset.append(_forget_limits)
-
-
 def _limit(limit: Any) -> hipLimit_t:
-    try:
-        known = hipLimit_t(limit)
-    except ValueError:
-        raise HipError(hipError_t.hipErrorUnsupportedLimit, f"no limit: {limit!r}") from None
+    known = enumerator(hipLimit_t, limit, "no limit", hipError_t.hipErrorUnsupportedLimit)
     if known not in LIMITS:
         raise HipError(hipError_t.hipErrorUnsupportedLimit, f"no device here has {known.name}")
     return known
@@ -272,18 +267,12 @@ def hipDeviceSetLimit(limit: int, value: int) -> None:
 
 def check_cache_config(config: Any) -> None:
     """Raise for anything but a hipFuncCache_t; hipErrorInvalidValue."""
-    try:
-        hipFuncCache_t(config)
-    except ValueError:
-        raise invalid(f"no configuration of the cache: {config!r}") from None
+    enumerator(hipFuncCache_t, config, "no configuration of the cache")
 
 
 def check_bank_config(config: Any) -> None:
     """Raise for anything but a hipSharedMemConfig; hipErrorInvalidValue."""
-    try:
-        hipSharedMemConfig(config)
-    except ValueError:
-        raise invalid(f"no configuration of shared memory: {config!r}") from None
+    enumerator(hipSharedMemConfig, config, "no configuration of shared memory")
 
 
 @api(outputs=1)
@@ -409,10 +398,7 @@ def hipDeviceGetP2PAttribute(attr: int, srcDevice: int, dstDevice: int) -> int:
     source, to = device_number(srcDevice), device_number(dstDevice)
     if source == to:
         raise HipError(hipError_t.hipErrorInvalidDevice, f"device {srcDevice} has no link to itself")
-    try:
-        known = hipDeviceP2PAttr(attr)
-    except ValueError:
-        raise invalid(f"a link has no attribute {attr!r}") from None
+    known = enumerator(hipDeviceP2PAttr, attr, "a link has no attribute")
     return int(known == hipDeviceP2PAttr.hipDevP2PAttrAccessSupported and _can_access(source, to))
 
 
@@ -462,11 +448,9 @@ _stack = _Stack()
 _flags: dict[int, int] = {}  # by device
 
 
+@on_reset
 def _forget_flags(number: int) -> None:
     _flags.pop(number, None)
-
-
-_on_reset.append(_forget_flags)
 
 
 def _context(number: int) -> ihipCtx_t:
@@ -588,43 +572,11 @@ def hipCtxGetFlags() -> int:
     return _flags.get(current_number(), 0)
 
 
-@api(outputs=1)
-def hipCtxGetCacheConfig() -> hipFuncCache_t:
-    """Do what `hipDeviceGetCacheConfig` does."""
-    current_device()
-    return hipFuncCache_t.hipFuncCachePreferNone
-
-
-@api()
-def hipCtxSetCacheConfig(cacheConfig: int) -> None:
-    """Do what `hipDeviceSetCacheConfig` does.
-
-    `cacheConfig` is a hipFuncCache_t. Returns ``(hipError_t,)``.
-    """
-    current_device()
-    check_cache_config(cacheConfig)
-
-
-@api(outputs=1)
-def hipCtxGetSharedMemConfig() -> hipSharedMemConfig:
-    """Do what `hipDeviceGetSharedMemConfig` does."""
-    current_device()
-    return hipSharedMemConfig.hipSharedMemBankSizeFourByte
-
-
-@api()
-def hipCtxSetSharedMemConfig(config: int) -> None:
-    """Do what `hipDeviceSetSharedMemConfig` does.
-
-    `config` is a hipSharedMemConfig. Returns ``(hipError_t,)``.
-    """
-    current_device()
-    check_bank_config(config)
-
-
-def hipCtxSynchronize() -> Result:
-    """Do what `hipDeviceSynchronize` does. Blocks. Returns ``(hipError_t,)``."""
-    return hipDeviceSynchronize()
+hipCtxSynchronize: HipFunction = alias(hipDeviceSynchronize, "hipCtxSynchronize")
+hipCtxGetCacheConfig: HipFunction = alias(hipDeviceGetCacheConfig, "hipCtxGetCacheConfig")
+hipCtxSetCacheConfig: HipFunction = alias(hipDeviceSetCacheConfig, "hipCtxSetCacheConfig")
+hipCtxGetSharedMemConfig: HipFunction = alias(hipDeviceGetSharedMemConfig, "hipCtxGetSharedMemConfig")
+hipCtxSetSharedMemConfig: HipFunction = alias(hipDeviceSetSharedMemConfig, "hipCtxSetSharedMemConfig")
 
 
 @api()

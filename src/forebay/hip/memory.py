@@ -14,7 +14,7 @@ from forebay.hip import allocations
 from forebay.hip.allocations import Allocation, Place, found_at
 from forebay.hip.compiled import known
 from forebay.hip.devices import current_device, current_number, device_number, device_of, infos
-from forebay.hip.errors import HipError, Result, api, check_params, invalid
+from forebay.hip.errors import HipError, HipFunction, Result, alias, api, check_params, define, enumerator, invalid
 from forebay.hip.facts import (
     hipDeviceMallocDefault,
     hipDeviceMallocFinegrained,
@@ -135,15 +135,6 @@ def _host_memory(device: Device, nbytes: int) -> Any:
     return host_empty(nbytes, "u1", device)
 
 
-def _host_malloc(size: int, flags: int) -> Any:
-    nbytes = size_of(size)
-    if flags & ~HOST_FLAGS or (flags & hipHostMallocCoherent and flags & hipHostMallocNonCoherent):
-        raise invalid(f"hipHostMalloc has no flags {flags!r}")
-    if nbytes == 0:
-        return HostArray(None, (0,))
-    return hand_out(HostArray, _host_memory(current_device(), nbytes), hipMemoryType.hipMemoryTypeHost, flags)
-
-
 @api(outputs=1)
 def hipHostMalloc(size: int, flags: int = 0) -> Any:
     """Allocate memory of the host that kernels can use too; ``(hipError_t, pointer)``.
@@ -155,34 +146,27 @@ def hipHostMalloc(size: int, flags: int = 0) -> Any:
     only, which are not staged then; kernels, memsets and values that streams wait for or write get
     hipErrorNotSupported. A null pointer for 0 bytes; hipErrorInvalidValue for unknown flags.
     """
-    return _host_malloc(size, flags)
+    nbytes = size_of(size)
+    if flags & ~HOST_FLAGS or (flags & hipHostMallocCoherent and flags & hipHostMallocNonCoherent):
+        raise invalid(f"hipHostMalloc has no flags {flags!r}")
+    if nbytes == 0:
+        return HostArray(None, (0,))
+    return hand_out(HostArray, _host_memory(current_device(), nbytes), hipMemoryType.hipMemoryTypeHost, flags)
 
 
-@api(outputs=1)
-def hipHostAlloc(size: int, flags: int = 0) -> Any:
-    """Do what `hipHostMalloc` does, under its newer name.
-
-    `size` is in bytes, `flags` as there. Returns ``(hipError_t, pointer)``.
-    """
-    return _host_malloc(size, flags)
+hipHostAlloc: HipFunction = alias(hipHostMalloc, "hipHostAlloc", ", under its newer name")
 
 
-@api(outputs=1)
-def hipMallocHost(size: int) -> Any:
-    """Do what `hipHostMalloc` does, without flags.
-
-    `size` is in bytes. Returns ``(hipError_t, pointer)``.
-    """
-    return _host_malloc(size, 0)
+def _malloc_host(size: int) -> Any:
+    return hipHostMalloc.__wrapped__(size)  # type: ignore[attr-defined]
 
 
-@api(outputs=1)
-def hipMemAllocHost(size: int) -> Any:
-    """Do what `hipHostMalloc` does, without flags.
+hipMallocHost: HipFunction = define(
+    "hipMallocHost", _malloc_host, "Do what `hipHostMalloc` does, without flags.\n\n`size` is in bytes.", outputs=1
+)
 
-    `size` is in bytes. Returns ``(hipError_t, pointer)``.
-    """
-    return _host_malloc(size, 0)
+
+hipMemAllocHost: HipFunction = alias(hipMallocHost, "hipMemAllocHost")
 
 
 @api(outputs=1)
@@ -264,13 +248,7 @@ def hipHostFree(ptr: Any) -> None:
     _free(ptr, hipMemoryType.hipMemoryTypeHost)
 
 
-@api()
-def hipFreeHost(ptr: Any) -> None:
-    """Do what `hipHostFree` does, under its older name.
-
-    `ptr` is what `hipHostMalloc` returned. Blocks. Returns ``(hipError_t,)``.
-    """
-    _free(ptr, hipMemoryType.hipMemoryTypeHost)
+hipFreeHost: HipFunction = alias(hipHostFree, "hipFreeHost", ", under its older name")
 
 
 @known.hipMallocAsync
@@ -484,10 +462,7 @@ def _pool_of(mem_pool: Any) -> MemoryPool:
 
 
 def _attribute(attr: Any) -> tuple[str, Any, bool]:
-    try:
-        return ATTRIBUTES[Attr(attr)]
-    except ValueError:
-        raise invalid(f"a memory pool has no attribute {attr!r}") from None
+    return ATTRIBUTES[enumerator(Attr, attr, "a memory pool has no attribute")]
 
 
 @api(outputs=1)
@@ -496,13 +471,9 @@ def hipDeviceGetDefaultMemPool(device: int) -> ihipMemPoolHandle_t:
     return ihipMemPoolHandle_t(FIRST_HANDLE + device_number(device))
 
 
-@api(outputs=1)
-def hipDeviceGetMemPool(device: int) -> ihipMemPoolHandle_t:
-    """Return ``(hipError_t, pool)`` that `hipMallocAsync` uses: the default one.
-
-    `device` is a device's number; hipErrorInvalidDevice for an unknown one.
-    """
-    return ihipMemPoolHandle_t(FIRST_HANDLE + device_number(device))
+hipDeviceGetMemPool: HipFunction = alias(
+    hipDeviceGetDefaultMemPool, "hipDeviceGetMemPool", ": `hipMallocAsync` uses it"
+)
 
 
 @api(outputs=1)

@@ -20,8 +20,8 @@ from forebay.hip import allocations
 from forebay.hip.allocations import Allocation, Place
 from forebay.hip.compiled import launch as compiled
 from forebay.hip.compiled.launch import Function, dim3
-from forebay.hip.devices import _on_reset, current_device, current_number, number_of
-from forebay.hip.errors import HipError, Result, api, asserting, code_of, invalid, record
+from forebay.hip.devices import current_device, current_number, number_of, on_reset
+from forebay.hip.errors import HipError, HipFunction, Result, alias, api, asserting, code_of, invalid, record
 from forebay.hip.facts import (
     HIP_LAUNCH_PARAM_BUFFER_POINTER,
     HIP_LAUNCH_PARAM_BUFFER_SIZE,
@@ -71,15 +71,13 @@ hipModule_t: TypeAlias = ihipModule_t
 hipFunction_t: TypeAlias = ihipModuleSymbol_t
 
 
+@on_reset
 def _forget(number: int) -> None:
     for module in list(_modules.values()):
         if module.device == number:
             _modules.pop(module.address, None)
             asserting.pop(module, None)
             module.functions.clear()  # they know their module, so nothing would go before the collector comes
-
-
-_on_reset.append(_forget)
 
 
 # -- loading
@@ -173,13 +171,7 @@ def hipModuleLoadDataEx(image: Any, numOptions: int = 0, options: Any = None, op
     return _load(image)
 
 
-@api(outputs=1)
-def hipModuleLoadFatBinary(fatbin: Any) -> ihipModule_t:
-    """Do what `hipModuleLoadData` does.
-
-    `fatbin` is what that takes. Blocks while it compiles. Returns ``(hipError_t, module)``.
-    """
-    return _load(fatbin)
+hipModuleLoadFatBinary: HipFunction = alias(hipModuleLoadData, "hipModuleLoadFatBinary", image="fatbin")
 
 
 @api(outputs=1)

@@ -25,8 +25,17 @@ from forebay.core.errors import ArgumentTypeError, Error, InvalidArgumentError
 from forebay.hip.allocations import Place
 from forebay.hip.compiled import calls, commands
 from forebay.hip.compiled.calls import Address, Handle, count_changes, note_own
-from forebay.hip.devices import _on_reset, current_device, current_number, number_of
-from forebay.hip.errors import HipError, RaisedInCallback, api, asserting, check_assertions, invalid
+from forebay.hip.devices import current_device, current_number, number_of, on_reset
+from forebay.hip.errors import (
+    HipError,
+    HipFunction,
+    RaisedInCallback,
+    api,
+    asserting,
+    check_assertions,
+    define,
+    invalid,
+)
 from forebay.hip.facts import (
     hipError_t,
     hipStreamNonBlocking,
@@ -68,15 +77,13 @@ hipStreamPerThread: ihipStream_t = ihipStream_t(PER_THREAD)
 hipStream_t = ihipStream_t
 
 
+@on_reset
 def _forget(number: int) -> None:
     for stream in list(_streams.values()):
         if stream.device == number:
             _streams.pop(stream.address, None)
     for queue_id in [queue_id for queue_id, step in _steps.items() if step.queue.closed]:
         _steps.pop(queue_id).close()
-
-
-_on_reset.append(_forget)
 
 
 def queue_of(stream: Any) -> Queue:
@@ -451,9 +458,11 @@ def _wait(stream: Any, ptr: Any, value: int, flags: int, mask: int | None, dtype
     ).start()
 
 
-@api()
-def hipStreamWaitValue32(stream: Any, ptr: Any, value: int, flags: int, mask: int | None = None) -> None:
-    """Hold the stream until the 32 bits at `ptr` meet the condition; ``(hipError_t,)``. Does not block.
+def _waiting(bits: int) -> Any:
+    def wait(stream: Any, ptr: Any, value: int, flags: int, mask: int | None = None) -> None:
+        _wait(stream, ptr, value, flags, mask, f"u{bits // 8}")
+
+    doc = f"""Hold the stream until the {bits} bits at `ptr` meet the condition; ``(hipError_t,)``. Does not block.
 
     `value` is what they are compared with; `stream` is a stream, None or 0.
 
@@ -467,17 +476,11 @@ def hipStreamWaitValue32(stream: Any, ptr: Any, value: int, flags: int, mask: in
     The host looks, up to a millisecond late (see this module), also at memory of the host that the device cannot map.
     hipErrorInvalidValue without memory that is from here, or for other flags.
     """
-    _wait(stream, ptr, value, flags, mask, "u4")
+    return define(f"hipStreamWaitValue{bits}", wait, doc)
 
 
-@api()
-def hipStreamWaitValue64(stream: Any, ptr: Any, value: int, flags: int, mask: int | None = None) -> None:
-    """Hold the stream until the 64 bits at `ptr` meet the condition; see `hipStreamWaitValue32`.
-
-    `value`, `flags` and `mask` as there, of 64 bits; `stream` is a stream, None or 0. Returns ``(hipError_t,)``. Does
-    not block.
-    """
-    _wait(stream, ptr, value, flags, mask, "u8")
+hipStreamWaitValue32: HipFunction = _waiting(32)
+hipStreamWaitValue64: HipFunction = _waiting(64)
 
 
 def _write(stream: Any, ptr: Any, value: int, flags: int, dtype: str) -> None:
@@ -497,21 +500,19 @@ def _write(stream: Any, ptr: Any, value: int, flags: int, dtype: str) -> None:
     queue.host(write)
 
 
-@api()
-def hipStreamWriteValue32(stream: Any, ptr: Any, value: int, flags: int = 0) -> None:
-    """Write 32 bits when the stream gets there; ``(hipError_t,)``: hipErrorInvalidValue without memory, or for flags.
+def _writing(bits: int) -> Any:
+    def write(stream: Any, ptr: Any, value: int, flags: int = 0) -> None:
+        _write(stream, ptr, value, flags, f"u{bits // 8}")
+
+    doc = f"""Write {bits} bits when the stream gets there; ``(hipError_t,)``.
 
     `value` goes to `ptr`; `flags` have to be 0, and `stream` is a stream, None or 0.
 
     In memory of the host that the device cannot map, the host writes it, and the stream waits for that. Does not block.
+    hipErrorInvalidValue without memory, or for flags.
     """
-    _write(stream, ptr, value, flags, "u4")
+    return define(f"hipStreamWriteValue{bits}", write, doc)
 
 
-@api()
-def hipStreamWriteValue64(stream: Any, ptr: Any, value: int, flags: int = 0) -> None:
-    """Write 64 bits when the stream gets there; see `hipStreamWriteValue32`.
-
-    `ptr`, `value` and `flags` as there. Returns ``(hipError_t,)``.
-    """
-    _write(stream, ptr, value, flags, "u8")
+hipStreamWriteValue32: HipFunction = _writing(32)
+hipStreamWriteValue64: HipFunction = _writing(64)

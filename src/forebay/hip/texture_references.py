@@ -8,8 +8,8 @@ from typing import Any
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation
 from forebay.hip.arrays import Format, array_of, hipArray
-from forebay.hip.devices import _on_reset, device_number, device_of
-from forebay.hip.errors import OK, HipError, api, check_params, invalid, last_exception
+from forebay.hip.devices import device_number, device_of, on_reset
+from forebay.hip.errors import OK, HipError, HipFunction, api, check_params, define, invalid, last_exception
 from forebay.hip.facts import (
     HIP_ARRAY_DESCRIPTOR,
     HIP_TEXTURE_DESC,
@@ -91,13 +91,11 @@ class textureReference(hipTextureDesc):
             self.bind(self.place, self.pointer)
 
 
+@on_reset
 def _forget(number: int) -> None:
     for base, reference in list(_references.items()):
         if reference.variable.device == number:
             _references.pop(base, None)
-
-
-_on_reset.append(_forget)
 
 
 def _reference_of(variable: Allocation, declared: re.Match[str]) -> textureReference:
@@ -309,16 +307,6 @@ def hipTexRefSetAddressMode(texRef: Any, dim: int, am: int) -> None:
 
 
 @api()
-def hipTexRefSetFilterMode(texRef: Any, fm: int) -> None:
-    """Set how it reads between elements; ``(hipError_t,)``; hipErrorInvalidValue for no mode.
-
-    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. Blocks
-    if it is bound, as `hipBindTexture` does. `fm` is a hipTextureFilterMode.
-    """
-    _set(texRef, filterMode=fm)
-
-
-@api()
 def hipTexRefSetFlags(texRef: Any, Flags: int) -> None:
     """Set how elements and coordinates are read, HIP_TRSF_…; ``(hipError_t,)``.
 
@@ -351,16 +339,6 @@ def hipTexRefSetBorderColor(texRef: Any, pBorderColor: Any) -> list[float]:
     colour = [float(value) for value in list(pBorderColor)[:4]]
     _set(texRef, borderColor=colour)
     return colour
-
-
-@api()
-def hipTexRefSetMaxAnisotropy(texRef: Any, maxAniso: int) -> None:
-    """Remember a number that makes no difference; ``(hipError_t,)``.
-
-    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. Blocks
-    if it is bound, as `hipBindTexture` does. `maxAniso` is the number.
-    """
-    _set(texRef, maxAnisotropy=maxAniso)
 
 
 @api(outputs=1)
@@ -400,22 +378,40 @@ def hipTexRefGetAddressMode(texRef: Any, dim: int) -> Any:
     return modes[dim]
 
 
-@api(outputs=1)
-def hipTexRefGetFilterMode(texRef: Any) -> Any:
-    """Return ``(hipError_t, mode)``.
+def _setter(name: str, member: str, parameter: str, does: str, what: str) -> HipFunction:
+    def set_member(texRef: Any, value: int) -> None:
+        _set(texRef, **{member: value})
 
-    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else.
-    """
-    return _checked(texRef).filterMode
+    doc = f"""{does}; ``(hipError_t,)``.
+
+    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. Blocks
+    if it is bound, as `hipBindTexture` does. `{parameter}` is {what}."""
+    return define(f"hipTexRefSet{name}", set_member, doc, 0, value=parameter)
 
 
-@api(outputs=1)
-def hipTexRefGetBorderColor(texRef: Any) -> list[float]:
-    """Return ``(hipError_t, colour)``: four numbers.
+def _getter(name: str, member: str, what: str, convert: Any = lambda value: value) -> HipFunction:
+    def get_member(texRef: Any) -> Any:
+        return convert(_checked(texRef)[member])
 
-    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else.
-    """
-    return list(_checked(texRef).borderColor)
+    doc = f"""Return ``(hipError_t, {what})``, as `hipTexRefSet{name}` set it.
+
+    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else."""
+    return define(f"hipTexRefGet{name}", get_member, doc, outputs=1)
+
+
+hipTexRefSetFilterMode: HipFunction = _setter(
+    "FilterMode",
+    "filterMode",
+    "fm",
+    "Set how it reads between elements",
+    "a hipTextureFilterMode: else hipErrorInvalidValue",
+)
+hipTexRefSetMaxAnisotropy: HipFunction = _setter(
+    "MaxAnisotropy", "maxAnisotropy", "maxAniso", "Remember a number that makes no difference", "the number"
+)
+hipTexRefGetFilterMode: HipFunction = _getter("FilterMode", "filterMode", "mode")
+hipTexRefGetBorderColor: HipFunction = _getter("BorderColor", "borderColor", "colour", list)
+hipTexRefGetMaxAnisotropy: HipFunction = _getter("MaxAnisotropy", "maxAnisotropy", "number", int)
 
 
 @api(outputs=1)
@@ -437,12 +433,3 @@ def hipTexRefGetFormat(texRef: Any) -> tuple[hipArray_Format, int]:
     """
     format = _checked(texRef).format
     return format.array_format, format.channels
-
-
-@api(outputs=1)
-def hipTexRefGetMaxAnisotropy(texRef: Any) -> int:
-    """Return ``(hipError_t, number)`` that `hipTexRefSetMaxAnisotropy` set.
-
-    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else.
-    """
-    return int(_checked(texRef)["maxAnisotropy"])

@@ -15,8 +15,8 @@ from typing import Any
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation, find
 from forebay.hip.arrays import Format, array_of, hipArray, need_textures
-from forebay.hip.devices import _on_reset, current_device, current_number
-from forebay.hip.errors import HipError, api, check_params, invalid
+from forebay.hip.devices import current_device, current_number, on_reset
+from forebay.hip.errors import HipError, HipFunction, alias, api, check_params, enumerator, invalid
 from forebay.hip.facts import (
     HIP_RESOURCE_DESC,
     HIP_RESOURCE_VIEW_DESC,
@@ -93,10 +93,7 @@ def place_of(resource: hipResourceDesc) -> TextureMemory:
         hipErrorInvalidValue for null, for memory that is not there or not aligned, and for a pitch below the width;
         hipErrorInvalidHandle and hipErrorContextIsDestroyed as for `array_of`; hipErrorNotSupported for mipmaps.
     """
-    try:
-        kind = hipResourceType(resource.resType)
-    except ValueError:
-        raise invalid(f"no type of resource: {resource.resType!r}") from None
+    kind = enumerator(hipResourceType, resource.resType, "no type of resource")
     if kind == hipResourceType.hipResourceTypeArray:
         return of_array(array_of(resource.res.array.array))
     if kind == hipResourceType.hipResourceTypeMipmappedArray:
@@ -276,15 +273,13 @@ def upload(device: Device, memory: Any, data: bytes) -> None:
         queue.finish()
 
 
+@on_reset
 def _forget(number: int) -> None:
     for made in list(_objects.values()):
         if made.allocation.device == number:
             _objects.pop(made.address, None)
     with _lock:
         _uploads.clear()
-
-
-_on_reset.append(_forget)
 
 
 def _is_older(object: Any, known: _Object) -> bool:
@@ -477,14 +472,7 @@ def hipTexObjectCreate(pResDesc: Any, pTexDesc: Any, pResViewDesc: Any = None) -
     return make_texture(_resource(pResDesc), texture_of_flags(pTexDesc), view)
 
 
-@api()
-def hipTexObjectDestroy(texObject: Any) -> None:
-    """Do what `hipDestroyTextureObject` does; ``(hipError_t,)``.
-
-    `texObject` is what `hipTexObjectCreate` returned.
-    """
-    if handle_number(texObject, "a texture object"):
-        destroy(texObject, hipTextureObject_t)
+hipTexObjectDestroy: HipFunction = alias(hipDestroyTextureObject, "hipTexObjectDestroy", textureObject="texObject")
 
 
 @api(outputs=1)
