@@ -12,24 +12,16 @@ from collections.abc import Callable
 from typing import Any
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
-from forebay.hip import allocations
+from forebay.hip import allocations, facts
 from forebay.hip.allocations import Allocation, Place, found_at
 from forebay.hip.devices import current_device, current_number, device_number, device_of, number_of
 from forebay.hip.errors import HipError, Result, api, check_params, enumerator, invalid
 from forebay.hip.events import enter_shared, event_of, ihipEvent_t
 from forebay.hip.facts import (
     Opaque,
-    hipCpuDeviceId,
     hipError_t,
-    hipEventDisableTiming,
-    hipEventInterprocess,
-    hipInvalidDeviceId,
     hipIpcEventHandle_st,
     hipIpcMemHandle_st,
-    hipIpcMemLazyEnablePeerAccess,
-    hipMemAttachGlobal,
-    hipMemAttachHost,
-    hipMemAttachSingle,
     hipMemLocation,
     hipMemLocationType,
     hipMemoryAdvise,
@@ -167,8 +159,8 @@ class Hints:
     def __init__(self) -> None:
         self.read_mostly = False
         self.coarse = False
-        self.preferred: int = hipInvalidDeviceId
-        self.prefetched: int = hipInvalidDeviceId
+        self.preferred: int = facts.hipInvalidDeviceId
+        self.prefetched: int = facts.hipInvalidDeviceId
         self.accessed_by: list[int] = []
 
 
@@ -188,7 +180,7 @@ def _hints_of(allocation: Allocation) -> Hints:
 
 
 def _place(device: Any) -> int:
-    return hipCpuDeviceId if device == hipCpuDeviceId else device_number(device)
+    return facts.hipCpuDeviceId if device == facts.hipCpuDeviceId else device_number(device)
 
 
 def _place_of(location: Any) -> int:
@@ -198,7 +190,7 @@ def _place_of(location: Any) -> int:
         return device_number(location.id)
     if location.type == hipMemLocationType.hipMemLocationTypeInvalid:
         raise invalid("the location is nowhere: its type is not set")
-    return hipCpuDeviceId
+    return facts.hipCpuDeviceId
 
 
 def _prefetch(ptr: Any, count: Any, place: int, stream: Any) -> None:
@@ -206,8 +198,12 @@ def _prefetch(ptr: Any, count: Any, place: int, stream: Any) -> None:
     queue = queue_of(stream)
     queue._refuse_in_capture("hipMemPrefetchAsync")
     buffer = Place(ptr, size_of(count), "dev_ptr").buffer
-    if buffer is not None and buffer.device is queue.device and place in (hipCpuDeviceId, number_of(queue.device)):
-        prefetch(queue, buffer, place == hipCpuDeviceId)
+    if (
+        buffer is not None
+        and buffer.device is queue.device
+        and place in (facts.hipCpuDeviceId, number_of(queue.device))
+    ):
+        prefetch(queue, buffer, place == facts.hipCpuDeviceId)
     hints.prefetched = place
 
 
@@ -253,7 +249,7 @@ def _advise(ptr: Any, count: Any, advice: Any, place: int) -> None:
     elif known == hipMemoryAdvise.hipMemAdviseSetPreferredLocation:
         hints.preferred = place
     elif known == hipMemoryAdvise.hipMemAdviseUnsetPreferredLocation:
-        hints.preferred = hipInvalidDeviceId
+        hints.preferred = facts.hipInvalidDeviceId
     elif known == hipMemoryAdvise.hipMemAdviseSetAccessedBy:
         hints.accessed_by = [*(each for each in hints.accessed_by if each != place), place]
     else:
@@ -283,7 +279,7 @@ def hipMemAdvise_v2(dev_ptr: Any, count: int, advice: int, location: Any) -> Non
 
 def _words(hints: Hints, attribute: hipMemRangeAttribute, count: int) -> list[int]:
     if attribute == hipMemRangeAttribute.hipMemRangeAttributeAccessedBy:
-        return [*hints.accessed_by[:count], *[hipInvalidDeviceId] * (count - len(hints.accessed_by))]
+        return [*hints.accessed_by[:count], *[facts.hipInvalidDeviceId] * (count - len(hints.accessed_by))]
     mode = hipMemRangeCoherencyMode
     return [
         {
@@ -324,7 +320,7 @@ def hipMemRangeGetAttribute(data: Any, data_size: int, attribute: int, dev_ptr: 
 
 
 @api()
-def hipStreamAttachMemAsync(stream: Any, dev_ptr: Any, length: int = 0, flags: int = hipMemAttachSingle) -> None:
+def hipStreamAttachMemAsync(stream: Any, dev_ptr: Any, length: int = 0, flags: int = facts.hipMemAttachSingle) -> None:
     """Accept which stream uses managed memory, which makes no difference; ``(hipError_t,)``. Does not block.
 
     `dev_ptr` is what `hipMallocManaged` returned, and `flags` are hipMemAttach….
@@ -334,7 +330,7 @@ def hipStreamAttachMemAsync(stream: Any, dev_ptr: Any, length: int = 0, flags: i
     queue = queue_of(stream)
     allocation, offset = found_at(dev_ptr)
     managed = allocation.kind == hipMemoryType.hipMemoryTypeManaged and offset == 0
-    known = flags in (hipMemAttachGlobal, hipMemAttachHost, hipMemAttachSingle)
+    known = flags in (facts.hipMemAttachGlobal, facts.hipMemAttachHost, facts.hipMemAttachSingle)
     if not managed or not known or size_of(length) not in (0, allocation.nbytes):
         raise invalid(
             f"hipStreamAttachMemAsync takes all of an allocation of hipMallocManaged, not {length} bytes; {flags=}"
@@ -377,7 +373,7 @@ def hipIpcGetMemHandle(devPtr: Any) -> hipIpcMemHandle_st:
 
 
 @api(outputs=1)
-def hipIpcOpenMemHandle(handle: Any, flags: int = hipIpcMemLazyEnablePeerAccess) -> DeviceArray:
+def hipIpcOpenMemHandle(handle: Any, flags: int = facts.hipIpcMemLazyEnablePeerAccess) -> DeviceArray:
     """Open memory of another process on the current device; ``(hipError_t, pointer)``.
 
     `flags` have to be hipIpcMemLazyEnablePeerAccess. Opened again, it is the same pointer, to be closed as often.
@@ -387,7 +383,7 @@ def hipIpcOpenMemHandle(handle: Any, flags: int = hipIpcMemLazyEnablePeerAccess)
     flags, hipErrorNotSupported where processes share no memory: all but CUDA.
     """
     raw = _read(handle, hipIpcMemHandle_st)
-    if flags != hipIpcMemLazyEnablePeerAccess:
+    if flags != facts.hipIpcMemLazyEnablePeerAccess:
         raise invalid(f"hipIpcOpenMemHandle: flags {flags!r}")
     device = current_device()
     with _opening:
@@ -455,4 +451,4 @@ def hipIpcOpenEventHandle(handle: Any) -> ihipEvent_t:
         event = current_device().open_ipc_event(raw)
     except InvalidArgumentError as error:
         raise HipError(hipError_t.hipErrorInvalidHandle, str(error)) from error
-    return enter_shared(event, hipEventInterprocess | hipEventDisableTiming)
+    return enter_shared(event, facts.hipEventInterprocess | facts.hipEventDisableTiming)

@@ -117,10 +117,7 @@ class Allocation(Known):
     def part(self, offset: int, nbytes: int) -> Any:
         """Return `nbytes` bytes from `offset` on, as a part of the Buffer or the array.
 
-        Raises
-        ------
-        HipError
-            hipErrorInvalidValue when there are fewer.
+        hipErrorInvalidValue when there are fewer.
         """
         if offset + nbytes > self.nbytes:
             raise invalid(f"{nbytes} bytes from byte {offset} on: the allocation at {self.base:#x} has {self.nbytes}")
@@ -162,11 +159,8 @@ def _forget(number: int) -> None:
 def buffer_of(pointer: Any) -> Buffer | None:
     """Return the bytes that begin where something points, for a kernel's argument; None for a null pointer.
 
-    Raises
-    ------
-    HipError
-        hipErrorInvalidValue when it points into no allocation: kernels cannot use memory that is not from here;
-        hipErrorNotSupported for memory of the host that the device cannot map.
+    hipErrorInvalidValue when it points into no allocation: kernels cannot use memory that is not from here;
+    hipErrorNotSupported for memory of the host that the device cannot map.
     """
     if isinstance(pointer, Buffer):
         return pointer.reshape(-1).view(np.uint8)
@@ -228,11 +222,8 @@ class Place:
     def for_device(self) -> Buffer:
         """Return it as a Buffer.
 
-        Raises
-        ------
-        HipError
-            hipErrorInvalidValue for memory that is not from here, hipErrorNotSupported for memory of the host that the
-            device cannot map.
+        hipErrorInvalidValue for memory that is not from here, hipErrorNotSupported for memory of the host that the
+        device cannot map.
         """
         if self.buffer is not None:
             return self.buffer

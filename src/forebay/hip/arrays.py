@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forebay.hip import allocations
+from forebay.hip import allocations, facts
 from forebay.hip.allocations import Allocation
 from forebay.hip.devices import current_device, current_number, device_of, on_reset
 from forebay.hip.errors import HipError, HipFunction, alias, api, check_params, invalid
@@ -17,10 +17,6 @@ from forebay.hip.facts import (
     HIP_ARRAY3D_DESCRIPTOR,
     HIP_ARRAY_DESCRIPTOR,
     hipArray_Format,
-    hipArrayCubemap,
-    hipArrayLayered,
-    hipArraySurfaceLoadStore,
-    hipArrayTextureGather,
     hipChannelFormatDesc,
     hipChannelFormatKind,
     hipError_t,
@@ -135,7 +131,7 @@ def hipCreateChannelDesc(x: int, y: int, z: int, w: int, f: int) -> hipChannelFo
 
 
 FACES = 6
-FLAGS = hipArrayLayered | hipArrayCubemap | hipArraySurfaceLoadStore | hipArrayTextureGather
+FLAGS = facts.hipArrayLayered | facts.hipArrayCubemap | facts.hipArraySurfaceLoadStore | facts.hipArrayTextureGather
 
 _arrays: dict[int, hipArray] = {}
 
@@ -168,7 +164,7 @@ class hipArray(Number):
     @property
     def layered(self) -> bool:
         """Whether the depth counts layers."""
-        return bool(self.flags & (hipArrayLayered | hipArrayCubemap))
+        return bool(self.flags & (facts.hipArrayLayered | facts.hipArrayCubemap))
 
     def pointer(self) -> Pointer:
         """Return where it begins, for copies."""
@@ -212,16 +208,16 @@ def array_of(array: Any, freed: hipError_t = hipError_t.hipErrorContextIsDestroy
 
 
 def _check_extent(width: int, height: int, depth: int, flags: int) -> None:
-    layered = bool(flags & (hipArrayLayered | hipArrayCubemap))
+    layered = bool(flags & (facts.hipArrayLayered | facts.hipArrayCubemap))
     if width == 0 or flags & ~FLAGS or (depth and not height and not layered):
         raise invalid(f"no array has {width} x {height} x {depth} elements and flags {flags!r}")
     if layered and depth == 0:
         raise invalid("an array of no layers")
-    if flags & hipArrayCubemap and (
-        width != height or depth % FACES or (depth != FACES and not flags & hipArrayLayered)
+    if flags & facts.hipArrayCubemap and (
+        width != height or depth % FACES or (depth != FACES and not flags & facts.hipArrayLayered)
     ):
         raise invalid(f"{width} x {height} x {depth} elements are no faces of cubes")
-    if flags & hipArrayTextureGather and (height == 0 or depth):
+    if flags & facts.hipArrayTextureGather and (height == 0 or depth):
         raise invalid("hipArrayTextureGather is for arrays of two dimensions")
     if layered:
         most = (*(MOST_2D if height else (MOST_1D, 0)), MOST_LAYERS)
@@ -255,7 +251,7 @@ def hipMallocArray(desc: Any, width: int, height: int = 0, flags: int = 0) -> hi
     hipErrorInvalidValue for elements that HIP does not have, an empty or too large array and other flags;
     hipErrorOutOfMemory; hipErrorNotSupported where hipDeviceAttributeImageSupport is 0.
     """
-    if flags & (hipArrayLayered | hipArrayCubemap):
+    if flags & (facts.hipArrayLayered | facts.hipArrayCubemap):
         raise invalid("layers and faces are made by hipMalloc3DArray")
     return _make("hipMallocArray", Format.of_description(desc), width, height, 0, flags)
 
@@ -336,10 +332,7 @@ def hipArrayGetDescriptor(array: Any) -> HIP_ARRAY_DESCRIPTOR:
 
 @api(outputs=1)
 def hipArray3DGetDescriptor(array: Any) -> HIP_ARRAY3D_DESCRIPTOR:
-    """Return ``(hipError_t, HIP_ARRAY3D_DESCRIPTOR)``; hipErrorInvalidHandle for None and for one that was freed.
-
-    `array` is any array.
-    """
+    """Return ``(hipError_t, HIP_ARRAY3D_DESCRIPTOR)``; hipErrorInvalidHandle for None and for one that was freed."""
     known = array_of(array, hipError_t.hipErrorInvalidHandle)
     return HIP_ARRAY3D_DESCRIPTOR(
         known.width, known.height, known.depth, known.format.array_format, known.format.channels, known.flags
@@ -348,10 +341,7 @@ def hipArray3DGetDescriptor(array: Any) -> HIP_ARRAY3D_DESCRIPTOR:
 
 @api(outputs=3)
 def hipArrayGetInfo(array: Any) -> tuple[hipChannelFormatDesc, hipExtent, int]:
-    """Return ``(hipError_t, hipChannelFormatDesc, hipExtent, flags)``; errors as `hipArrayGetDescriptor`.
-
-    `array` is any array.
-    """
+    """Return ``(hipError_t, hipChannelFormatDesc, hipExtent, flags)``; errors as `hipArrayGetDescriptor`."""
     known = array_of(array, hipError_t.hipErrorInvalidHandle)
     return known.format.description, hipExtent(known.width, known.height, known.depth), known.flags
 

@@ -125,10 +125,7 @@ def check_kind(kind: Any) -> tuple[bool, bool]:
 def places(dst: Any, src: Any, nbytes: int, kind: Any) -> tuple[Place, Place]:
     """Return where a copy of this many bytes goes, and where it comes from.
 
-    Raises
-    ------
-    HipError
-        hipErrorInvalidValue when memory is not what `kind` says, or there is less; hipErrorInvalidMemcpyDirection.
+    hipErrorInvalidValue when memory is not what `kind` says, or there is less; hipErrorInvalidMemcpyDirection.
     """
     to_device, from_device = check_kind(kind)
     if dst is None or src is None:
@@ -455,10 +452,7 @@ def set_rows(
 
     One command for each row, or one for all that have no gaps between them.
 
-    Raises
-    ------
-    HipError
-        hipErrorInvalidValue when rows or planes overlap, and as for `hipMemset`.
+    hipErrorInvalidValue when rows or planes overlap, and as for `hipMemset`.
     """
     blocks = stream is BLOCKS
     element = np.dtype(dtype)
@@ -571,12 +565,9 @@ class Box:
     spans : list of (int, int, int)
         Rows: where each begins in the two places, and its bytes.
 
-    Raises
-    ------
-    HipError
-        hipErrorInvalidPitchValue for a pitch below the width; hipErrorInvalidValue for planes that overlap, null
-        pointers, an array together with a pointer, rows that are not all in an array, and arrays of other elements;
-        hipErrorContextIsDestroyed for an array that was freed.
+    hipErrorInvalidPitchValue for a pitch below the width; hipErrorInvalidValue for planes that overlap, null
+    pointers, an array together with a pointer, rows that are not all in an array, and arrays of other elements;
+    hipErrorContextIsDestroyed for an array that was freed.
     """
 
     def __init__(self, params: hipMemcpy3DParms) -> None:
@@ -992,10 +983,7 @@ FROM = (Kind.hipMemcpyDeviceToHost, Kind.hipMemcpyDeviceToDevice, Kind.hipMemcpy
 def variable_of(symbol: Any) -> Allocation:
     """Return the variable that begins where `hipModuleGetGlobal` said.
 
-    Raises
-    ------
-    HipError
-        hipErrorInvalidSymbol for anything else.
+    hipErrorInvalidSymbol for anything else.
     """
     address, _ = address_of(symbol)
     found = allocations.peek(address) if address else None

@@ -64,10 +64,7 @@ def infos() -> list[DeviceInfo]:
 def device_number(device: Any) -> int:
     """Check the number of a device.
 
-    Raises
-    ------
-    HipError
-        hipErrorInvalidDevice when no device has this number.
+    hipErrorInvalidDevice when no device has this number.
     """
     try:
         number = operator.index(device)
@@ -110,10 +107,7 @@ def current_number() -> int:
 def current_device() -> Device:
     """Return the `forebay.Device` that is this thread's current one. Not part of HIP.
 
-    Raises
-    ------
-    HipError
-        hipErrorNoDevice when no device can be used.
+    hipErrorNoDevice when no device can be used.
     """
     return device_of(_current.number)
 
@@ -249,10 +243,7 @@ def hipDeviceGetStreamPriorityRange() -> tuple[int, int]:
 
 @api(outputs=1)
 def hipDeviceGetName(len: int, device: int) -> bytes:
-    """Return ``(hipError_t, name)``, at most `len` - 1 bytes of it; hipErrorInvalidValue for a length below 1.
-
-    `device` is a device's number; hipErrorInvalidDevice for an unknown one.
-    """
+    """Return ``(hipError_t, name)``, at most `len` - 1 bytes of it; hipErrorInvalidValue for a length below 1."""
     number = device_number(device)
     if len < 1:
         raise invalid(f"hipDeviceGetName: a length of {len}")

@@ -6,6 +6,7 @@ import enum
 import functools
 import inspect
 import re
+import textwrap
 import threading
 import types
 from collections.abc import Callable, Iterable
@@ -40,6 +41,7 @@ CODES: tuple[tuple[type[Exception], hipError_t], ...] = (
 # AMD's words, which programs print and compare; what they do not name is an unknown error.
 TEXTS = {hipError_t[name]: "".join(text) for name, text in FACTS["errors"].items()}
 UNKNOWN = "unknown error"
+PARAMETERS: dict[str, str] = FACTS["parameters"]  # what those are that many functions have
 
 
 class HipError(Exception):
@@ -134,6 +136,19 @@ def _ordinary_failed(error: Exception, definition: Any) -> Result:
 calls.connect(SUCCESS, (hipError_t.hipErrorNotReady,), _ordinary_failed)
 
 
+def _completed(text: str, parameters: tuple[str, ...]) -> str:
+    """Return a docstring that also says what well-known parameters are that it does not name."""
+    missing = [name for name in parameters if name in PARAMETERS and not re.search(rf"\b{name}\b", text)]
+    if not missing:
+        return text
+    first, *others = re.split(r"\n\n\s*", text.strip())
+    said = " ".join(f"`{name}` is {PARAMETERS[name]}." for name in missing)
+    if others and re.match("`[^`]", others[0]):  # of other parameters
+        said += f" {others.pop(0)}"
+    lines = textwrap.fill(re.sub(r"\s+", " ", said), 116).replace("\n", "\n    ")
+    return "\n\n    ".join((first, lines, *others)) + "\n    "
+
+
 def api(outputs: int = 0) -> Callable[[Callable[..., Any]], HipFunction]:
     """Make a function that returns its outputs, or raises, one that returns a tuple with the code first.
 
@@ -142,6 +157,8 @@ def api(outputs: int = 0) -> Callable[[Callable[..., Any]], HipFunction]:
     """
 
     def decorate(function: Callable[..., Any]) -> HipFunction:
+        code = function.__code__
+        function.__doc__ = _completed(function.__doc__ or "", code.co_varnames[: code.co_argcount])
         definition = calls.NullsAsNone(function)
 
         @functools.wraps(function)
@@ -251,10 +268,7 @@ asserting: dict[object, tuple[object, Callable[[], bool]]] = {}
 def check_assertions(device: object) -> None:
     """Look at the modules in `asserting` after waiting for their device, if there are any.
 
-    Raises
-    ------
-    HipError
-        hipErrorAssert, each time until the module is unloaded or the device reset.
+    hipErrorAssert, each time until the module is unloaded or the device reset.
     """
     for owner, has_failed in list(asserting.values()):
         if owner is device and has_failed():

@@ -8,32 +8,24 @@ from typing import Any
 
 from forebay.core.process import Numbers
 from forebay.events.event import Event, IpcEvent
+from forebay.hip import facts
 from forebay.hip.compiled import commands
 from forebay.hip.compiled.commands import EventHandle
 from forebay.hip.devices import current_device, current_number, on_reset
 from forebay.hip.errors import HipError, api, asserting, check_assertions, invalid
-from forebay.hip.facts import (
-    hipError_t,
-    hipEventBlockingSync,
-    hipEventDisableTiming,
-    hipEventInterprocess,
-    hipEventRecordExternal,
-    hipEventReleaseToDevice,
-    hipEventReleaseToSystem,
-    hipEventWaitExternal,
-)
+from forebay.hip.facts import hipError_t
 from forebay.hip.pointers import Number, handle_number
 from forebay.hip.streams import queue_of
 from forebay.queues.queue import Queue
 
 FLAGS: int = (
-    hipEventBlockingSync
-    | hipEventDisableTiming
-    | hipEventInterprocess
-    | hipEventReleaseToDevice
-    | hipEventReleaseToSystem
+    facts.hipEventBlockingSync
+    | facts.hipEventDisableTiming
+    | facts.hipEventInterprocess
+    | facts.hipEventReleaseToDevice
+    | facts.hipEventReleaseToSystem
 )
-BOTH_RELEASES: int = hipEventReleaseToDevice | hipEventReleaseToSystem
+BOTH_RELEASES: int = facts.hipEventReleaseToDevice | facts.hipEventReleaseToSystem
 FIRST_HANDLE = 1 << 61
 
 _numbers = Numbers()
@@ -53,10 +45,7 @@ class ihipEvent_t(Number, EventHandle):
     def point(self) -> Event | IpcEvent:
         """What is recorded and waited for.
 
-        Raises
-        ------
-        HipError
-            hipErrorContextIsDestroyed when another thread destroyed it since `event_of` found it.
+        hipErrorContextIsDestroyed when another thread destroyed it since `event_of` found it.
         """
         shared, event = self.shared, self.event
         if shared is not None:
@@ -80,11 +69,8 @@ def _forget(number: int) -> None:
 def event_of(event: Any) -> ihipEvent_t:
     """Return the event of this object or number.
 
-    Raises
-    ------
-    HipError
-        hipErrorInvalidHandle for None or what never was an event, hipErrorContextIsDestroyed for one that was
-        destroyed.
+    hipErrorInvalidHandle for None or what never was an event, hipErrorContextIsDestroyed for one that was
+    destroyed.
     """
     if isinstance(event, ihipEvent_t) and event.event is not None and event.address in _events:
         return event
@@ -100,12 +86,16 @@ def event_of(event: Any) -> ihipEvent_t:
 
 
 def _create(flags: int) -> ihipEvent_t:
-    interprocess = flags & hipEventInterprocess
-    if flags & ~FLAGS or flags & BOTH_RELEASES == BOTH_RELEASES or (interprocess and not flags & hipEventDisableTiming):
+    interprocess = flags & facts.hipEventInterprocess
+    if (
+        flags & ~FLAGS
+        or flags & BOTH_RELEASES == BOTH_RELEASES
+        or (interprocess and not flags & facts.hipEventDisableTiming)
+    ):
         raise invalid(f"an event cannot have the flags {flags!r}")
     if interprocess:
         return enter_shared(current_device().ipc_event(), flags)
-    return _enter(current_device().event(timing=not flags & hipEventDisableTiming), flags)
+    return _enter(current_device().event(timing=not flags & facts.hipEventDisableTiming), flags)
 
 
 def _enter(event: Event | None, flags: int, shared: IpcEvent | None = None) -> ihipEvent_t:
@@ -197,9 +187,9 @@ def hipEventRecordWithFlags(event: Any, stream: Any = None, flags: int = 0) -> N
     With hipEventRecordExternal a capture gets a node that records the event whenever the graph runs, see
     `hipGraphAddEventRecordNode`; elsewhere the flag changes nothing.
     """
-    if flags not in (0, hipEventRecordExternal):
+    if flags not in (0, facts.hipEventRecordExternal):
         raise invalid(f"hipEventRecordWithFlags: flags {flags!r}")
-    record_event(event, stream, external=flags == hipEventRecordExternal)
+    record_event(event, stream, external=flags == facts.hipEventRecordExternal)
 
 
 @commands.hipEventQuery
@@ -207,8 +197,7 @@ def hipEventRecordWithFlags(event: Any, stream: Any = None, flags: int = 0) -> N
 def hipEventQuery(event: Any) -> None:
     """Ask whether its point is reached; ``(hipError_t,)``: hipErrorNotReady if not. One never recorded is done.
 
-    `event` is what `hipEventCreate` returned. Never blocks. hipErrorInvalidHandle for None, hipErrorContextIsDestroyed
-    for one that was destroyed.
+    Never blocks. hipErrorInvalidHandle for None, hipErrorContextIsDestroyed for one that was destroyed.
     """
     if not event_of(event).point.query():
         raise HipError(hipError_t.hipErrorNotReady)
@@ -219,8 +208,7 @@ def hipEventQuery(event: Any) -> None:
 def hipEventSynchronize(event: Any) -> None:
     """Block until its point is reached; ``(hipError_t,)``. Raises what a callback before it raised.
 
-    `event` is what `hipEventCreate` returned. hipErrorInvalidHandle for None, hipErrorContextIsDestroyed for one that
-    was destroyed.
+    hipErrorInvalidHandle for None, hipErrorContextIsDestroyed for one that was destroyed.
 
     hipErrorAssert when an assertion in a kernel of the device failed.
     """
@@ -267,9 +255,9 @@ def hipStreamWaitEvent(stream: Any, event: Any, flags: int = 0) -> None:
     """
     queue = queue_of(stream)
     recorded = event_of(event)
-    if flags not in (0, hipEventWaitExternal):
+    if flags not in (0, facts.hipEventWaitExternal):
         raise invalid(f"hipStreamWaitEvent: flags {flags!r}")
     point = recorded.point
-    if flags == hipEventWaitExternal and isinstance(point, Event) and _captured("wait", recorded, queue):
+    if flags == facts.hipEventWaitExternal and isinstance(point, Event) and _captured("wait", recorded, queue):
         return
     queue.wait(point)

@@ -13,19 +13,12 @@ import threading
 from typing import Any, TypeAlias
 
 from forebay.c_string import CString
+from forebay.hip import facts
 from forebay.hip.compiled.launch import Function
 from forebay.hip.devices import device_number, number_of, on_reset
 from forebay.hip.errors import OK, HipError, HipFunction, Result, alias, api, invalid, listed, made
 from forebay.hip.events import record_event
-from forebay.hip.facts import (
-    HIP_VERSION_MAJOR,
-    HIP_VERSION_MINOR,
-    hipError_t,
-    hipFuncAttribute,
-    hipFuncAttributes,
-    hipFunction_attribute,
-    hipOccupancyDefault,
-)
+from forebay.hip.facts import hipError_t, hipFuncAttribute, hipFuncAttributes, hipFunction_attribute
 from forebay.hip.hardware import check_bank_config, check_cache_config
 from forebay.hip.memory import size_of
 from forebay.hip.modules import (
@@ -49,7 +42,7 @@ from forebay.queues.kernels.kernel import Kernel
 from forebay.queues.queue import Queue
 
 Attribute = hipFunction_attribute
-VERSION = 10 * HIP_VERSION_MAJOR + HIP_VERSION_MINOR
+VERSION = 10 * facts.HIP_VERSION_MAJOR + facts.HIP_VERSION_MINOR
 
 
 NAMES = {
@@ -90,10 +83,7 @@ def _attributes(kernel: Kernel) -> hipFuncAttributes:
 
 @api(outputs=1)
 def hipFuncGetAttributes(func: Any) -> hipFuncAttributes:
-    """Return ``(hipError_t, hipFuncAttributes)``; hipErrorInvalidDeviceFunction for anything but a function.
-
-    `func` is what `hipModuleGetFunction` returned.
-    """
+    """Return ``(hipError_t, hipFuncAttributes)``; hipErrorInvalidDeviceFunction for anything but a function."""
     return _attributes(kernel_of(func))
 
 
@@ -181,10 +171,7 @@ def _dynamic_bytes(kernel: Kernel) -> int:
 def groups_per_unit(kernel: Kernel, block: int, shared: int) -> int:
     """Return how many groups of this many work-items a compute unit runs at once: 0 when it can run none.
 
-    Raises
-    ------
-    HipError
-        hipErrorInvalidValue for less than one work-item.
+    hipErrorInvalidValue for less than one work-item.
     """
     if block <= 0:
         raise invalid(f"groups of {block} work-items")
@@ -274,13 +261,13 @@ hipModuleOccupancyMaxPotentialBlockSize: HipFunction = alias(
 
 def _with_flags(function: Any) -> HipFunction:
     *_, last = parameters = [*inspect.signature(function).parameters.values()]
-    flags = last.replace(name="flags", default=int(hipOccupancyDefault))
+    flags = last.replace(name="flags", default=int(facts.hipOccupancyDefault))
     doc = f"""Do what `{function.__name__}` does; the flags are 0 or 1.
 
     {listed(each.name for each in parameters)} as there; hipErrorInvalidValue for other `flags`."""
 
     def call(*given: Any) -> Any:
-        if given[-1] not in (hipOccupancyDefault, DISABLE_CACHING_OVERRIDE):
+        if given[-1] not in (facts.hipOccupancyDefault, DISABLE_CACHING_OVERRIDE):
             raise invalid(f"flags {given[-1]!r}")
         return function.__wrapped__(*given[:-1])
 

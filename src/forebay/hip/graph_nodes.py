@@ -107,10 +107,7 @@ def host_work(_: Any, params: Any) -> Work:
 def copy_params(dst: Any, src: Any, count: Any, kind: Any) -> hipMemcpy3DParms:
     """Return the structure for this many bytes in one row.
 
-    Raises
-    ------
-    HipError
-        hipErrorInvalidValue for 0 bytes.
+    hipErrorInvalidValue for 0 bytes.
     """
     nbytes = size_of(count)
     if nbytes == 0:
@@ -363,30 +360,21 @@ def _edges(known: ihipGraph) -> list[tuple[hipGraphNode, hipGraphNode]]:
 
 @api(outputs=2)
 def hipGraphGetNodes(graph: Any) -> tuple[list[hipGraphNode], int]:
-    """Return ``(hipError_t, nodes, count)``: a list, in the order they were added in.
-
-    `graph` is any graph; hipErrorInvalidValue for one that was destroyed.
-    """
+    """Return ``(hipError_t, nodes, count)``: a list, in the order they were added in."""
     nodes = graph_of(graph).nodes
     return nodes, len(nodes)
 
 
 @api(outputs=2)
 def hipGraphGetRootNodes(graph: Any) -> tuple[list[hipGraphNode], int]:
-    """Return ``(hipError_t, nodes, count)`` of those that come after no other.
-
-    `graph` is any graph; hipErrorInvalidValue for one that was destroyed.
-    """
+    """Return ``(hipError_t, nodes, count)`` of those that come after no other."""
     nodes = [node for node in graph_of(graph).nodes if node.node is not None and not node.node.dependencies]
     return nodes, len(nodes)
 
 
 @api(outputs=3)
 def hipGraphGetEdges(graph: Any) -> tuple[list[hipGraphNode], list[hipGraphNode], int]:
-    """Return ``(hipError_t, from, to, count)``: the second list's nodes come after the first's at the same place.
-
-    `graph` is any graph; hipErrorInvalidValue for one that was destroyed.
-    """
+    """Return ``(hipError_t, from, to, count)``: the second list's nodes come after the first's at the same place."""
     edges = _edges(graph_of(graph))
     return [earlier for earlier, _ in edges], [later for _, later in edges], len(edges)
 

@@ -347,10 +347,7 @@ def handle_of_graph(graph: Graph) -> ihipGraph:
 def graph_of(thing: Any) -> ihipGraph:
     """Return the graph of this object or number.
 
-    Raises
-    ------
-    HipError
-        hipErrorInvalidValue if it never was a graph, or is destroyed.
+    hipErrorInvalidValue if it never was a graph, or is destroyed.
     """
     if isinstance(thing, Graph):
         return handle_of_graph(thing)
@@ -436,8 +433,6 @@ def copy_of(original: ihipGraph) -> ihipGraph:
 def hipGraphClone(originalGraph: Any) -> ihipGraph:
     """Make a graph with nodes of its own that do the same; ``(hipError_t, graph)``.
 
-    `originalGraph` is any graph; hipErrorInvalidValue for one that was destroyed.
-
     hipErrorNotSupported for a graph with nodes that allocate or free memory.
     """
     return copy_of(graph_of(originalGraph))
@@ -481,10 +476,7 @@ def hipGraphInstantiateWithFlags(graph: Any, flags: int = 0) -> hipGraphExec:
 
 @api(outputs=1)
 def hipGraphExecGetFlags(graphExec: Any) -> int:
-    """Return ``(hipError_t, flags)`` that it was instantiated with; hipErrorInvalidValue when it was destroyed.
-
-    `graphExec` is what `hipGraphInstantiate` returned.
-    """
+    """Return ``(hipError_t, flags)`` that it was instantiated with; hipErrorInvalidValue when it was destroyed."""
     executable = executable_of(graphExec)
     return next((each.flags for each in list(_executables.values()) if each.executable is executable), 0)
 
@@ -520,8 +512,6 @@ def hipGraphUpload(graphExec: Any, stream: Any = None) -> None:
 @api()
 def hipGraphExecDestroy(graphExec: Any) -> None:
     """End an executable graph; launches of it complete; ``(hipError_t,)``. Does not block.
-
-    `graphExec` is what `hipGraphInstantiate` returned.
 
     hipErrorInvalidValue for None and for one that was destroyed before.
     """

@@ -9,6 +9,7 @@ from typing import Any
 from forebay.c_string import CString
 from forebay.core.driver import Language
 from forebay.core.errors import ArgumentTypeError
+from forebay.hip import facts
 from forebay.hip.devices import (
     check_schedule,
     current_device,
@@ -25,8 +26,6 @@ from forebay.hip.devices import (
 from forebay.hip.errors import HipError, HipFunction, Result, alias, api, enumerator, invalid
 from forebay.hip.facts import (
     FACTS,
-    HIP_VERSION_MAJOR,
-    HIP_VERSION_MINOR,
     hipDeviceAttribute_t,
     hipDeviceP2PAttr,
     hipDeviceProp_t,
@@ -60,7 +59,7 @@ def fill_in(properties: Any, number: int) -> None:
     properties.uuid.bytes = uuid.uuid5(uuid.NAMESPACE_OID, f"{info.platform} {info.name}").bytes
     properties.totalGlobalMem = info.memory
     properties.multiProcessorCount = info.compute_units
-    properties.major, properties.minor = HIP_VERSION_MAJOR, HIP_VERSION_MINOR
+    properties.major, properties.minor = facts.HIP_VERSION_MAJOR, facts.HIP_VERSION_MINOR
     properties.maxThreadsPerBlock = limits.group_items
     properties.maxThreadsPerMultiProcessor = max(limits.unit_items, limits.group_items)
     properties.maxThreadsDim, properties.maxGridSize = list(limits.group_size), list(limits.group_count)
@@ -139,15 +138,12 @@ def hipGetDeviceProperties(prop: object = _NOT_GIVEN, deviceId: object = _NOT_GI
 def hipDeviceComputeCapability(device: int) -> tuple[int, int]:
     """Return ``(hipError_t, major, minor)``: the version of HIP, because no device here has one of its own."""
     device_number(device)
-    return HIP_VERSION_MAJOR, HIP_VERSION_MINOR
+    return facts.HIP_VERSION_MAJOR, facts.HIP_VERSION_MINOR
 
 
 @api(outputs=1)
 def hipDeviceGetUuid(device: int) -> hipUUID_t:
-    """Return ``(hipError_t, hipUUID_t)``: no two devices have the same, and it stays while the machine is the same.
-
-    `device` is a device's number; hipErrorInvalidDevice for an unknown one.
-    """
+    """Return ``(hipError_t, hipUUID_t)``: no two devices have the same, and it stays while the machine is the same."""
     found = hipDeviceProp_t()
     fill_in(found, device_number(device))
     return found.uuid
@@ -156,8 +152,6 @@ def hipDeviceGetUuid(device: int) -> hipUUID_t:
 @api(outputs=1)
 def hipChooseDevice(prop: Any) -> int:
     """Return ``(hipError_t, number)`` of the device that has the most of what a `hipDeviceProp_t` asks for.
-
-    `prop` is that structure.
 
     What is 0 or empty there is not asked for, otherwise each member that the device has at least is a point; the first
     of those with the most points is chosen. hipErrorInvalidValue for anything but a structure.
@@ -488,8 +482,6 @@ def hipCtxCreate(flags: int, device: int) -> ihipCtx_t:
 def hipCtxDestroy(ctx: Any) -> None:
     """Pop a context that this thread has on top; ``(hipError_t,)``. Streams and memory of the device stay.
 
-    `ctx` is the context.
-
     hipErrorInvalidValue for None, hipErrorInvalidContext for anything but a context.
     """
     if ctx is None:
@@ -530,10 +522,7 @@ def hipCtxPushCurrent(ctx: Any) -> None:
 
 @api()
 def hipCtxSetCurrent(ctx: Any) -> None:
-    """Put a context in the place of the one on top; None pops that; ``(hipError_t,)``. See `hipCtxPushCurrent`.
-
-    `ctx` is the context.
-    """
+    """Put a context in the place of the one on top; None pops that; ``(hipError_t,)``. See `hipCtxPushCurrent`."""
     if ctx is None:
         if _stack.devices:
             _pop()
@@ -558,10 +547,7 @@ def hipCtxGetDevice() -> int:
 
 @api(outputs=1)
 def hipCtxGetApiVersion(ctx: Any) -> int:
-    """Return ``(hipError_t, 4)``, as HIP's own; hipErrorInvalidContext for anything but a context.
-
-    `ctx` is the context.
-    """
+    """Return ``(hipError_t, 4)``, as HIP's own; hipErrorInvalidContext for anything but a context."""
     _device_of(ctx)
     return API_VERSION
 
@@ -610,28 +596,19 @@ def hipDevicePrimaryCtxRetain(dev: int) -> ihipCtx_t:
 
 @api()
 def hipDevicePrimaryCtxRelease(dev: int) -> None:
-    """Do nothing but check; ``(hipError_t,)``: a device stays open until `hipDeviceReset`, as on AMD's devices.
-
-    `dev` is a device's number; hipErrorInvalidDevice for an unknown one.
-    """
+    """Do nothing but check; ``(hipError_t,)``: a device stays open until `hipDeviceReset`, as on AMD's devices."""
     device_number(dev)
 
 
 @api()
 def hipDevicePrimaryCtxReset(dev: int) -> None:
-    """Do what `hipDeviceReset` does, to this device; ``(hipError_t,)``. Blocks.
-
-    `dev` is a device's number; hipErrorInvalidDevice for an unknown one.
-    """
+    """Do what `hipDeviceReset` does, to this device; ``(hipError_t,)``. Blocks."""
     reset(device_number(dev))
 
 
 @api(outputs=2)
 def hipDevicePrimaryCtxGetState(dev: int) -> tuple[int, int]:
-    """Return ``(hipError_t, flags, active)``: 1 when the device was used and not reset since.
-
-    `dev` is a device's number; hipErrorInvalidDevice for an unknown one.
-    """
+    """Return ``(hipError_t, flags, active)``: 1 when the device was used and not reset since."""
     number = device_number(dev)
     return _flags.get(number, 0), int(is_open(number))
 
@@ -639,8 +616,6 @@ def hipDevicePrimaryCtxGetState(dev: int) -> tuple[int, int]:
 @api()
 def hipDevicePrimaryCtxSetFlags(dev: int, flags: int) -> None:
     """Set the flags of a device that was not used yet; ``(hipError_t,)``.
-
-    `dev` is a device's number; hipErrorInvalidDevice for an unknown one.
 
     hipErrorContextAlreadyInUse when it was, hipErrorInvalidValue for flags other than those of `hipSetDeviceFlags`,
     which make no difference.

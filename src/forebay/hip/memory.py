@@ -10,34 +10,12 @@ from typing import Any
 import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, NotSupportedError
-from forebay.hip import allocations
+from forebay.hip import allocations, facts
 from forebay.hip.allocations import Allocation, Place, found_at
 from forebay.hip.compiled import known
 from forebay.hip.devices import current_device, current_number, device_number, device_of, infos
 from forebay.hip.errors import HipError, HipFunction, Result, alias, api, check_params, define, enumerator, invalid
-from forebay.hip.facts import (
-    hipDeviceMallocDefault,
-    hipDeviceMallocFinegrained,
-    hipDeviceMallocUncached,
-    hipError_t,
-    hipHostMallocCoherent,
-    hipHostMallocMapped,
-    hipHostMallocNonCoherent,
-    hipHostMallocNumaUser,
-    hipHostMallocPortable,
-    hipHostMallocWriteCombined,
-    hipHostRegisterIoMemory,
-    hipHostRegisterMapped,
-    hipHostRegisterPortable,
-    hipHostRegisterReadOnly,
-    hipMallocSignalMemory,
-    hipMemAccessFlags,
-    hipMemAttachGlobal,
-    hipMemAttachHost,
-    hipMemLocation,
-    hipMemoryType,
-    hipMemPoolAttr,
-)
+from forebay.hip.facts import hipError_t, hipMemAccessFlags, hipMemLocation, hipMemoryType, hipMemPoolAttr
 from forebay.hip.pointers import DeviceArray, HostArray, Number, Pointer, address_of, handle_number
 from forebay.hip.streams import queue_of
 from forebay.queues.capture_rules import refuse_unsafe
@@ -49,18 +27,18 @@ from forebay.queues.memory.pool import MemoryPool
 from forebay.queues.queue import Queue
 
 DEVICE_FLAGS = (
-    hipDeviceMallocDefault,
-    hipDeviceMallocFinegrained,
-    hipDeviceMallocUncached,
-    hipMallocSignalMemory,
+    facts.hipDeviceMallocDefault,
+    facts.hipDeviceMallocFinegrained,
+    facts.hipDeviceMallocUncached,
+    facts.hipMallocSignalMemory,
 )
 HOST_FLAGS: int = (
-    hipHostMallocPortable
-    | hipHostMallocMapped
-    | hipHostMallocWriteCombined
-    | hipHostMallocNumaUser
-    | hipHostMallocCoherent
-    | hipHostMallocNonCoherent
+    facts.hipHostMallocPortable
+    | facts.hipHostMallocMapped
+    | facts.hipHostMallocWriteCombined
+    | facts.hipHostMallocNumaUser
+    | facts.hipHostMallocCoherent
+    | facts.hipHostMallocNonCoherent
 )
 
 
@@ -106,8 +84,6 @@ def allocate(nbytes: int) -> DeviceArray:
 def hipMalloc(size: int) -> DeviceArray:
     """Allocate memory of the current device; ``(hipError_t, pointer)``.
 
-    `size` is in bytes.
-
     A null pointer for 0 bytes; hipErrorOutOfMemory when there is not enough.
     """
     return allocate(size_of(size))
@@ -122,7 +98,7 @@ def hipExtMallocWithFlags(sizeBytes: int, flags: int) -> DeviceArray:
     hipErrorInvalidValue for others, and for hipMallocSignalMemory with other than 8 bytes.
     """
     nbytes = size_of(sizeBytes)
-    if flags not in DEVICE_FLAGS or (flags == hipMallocSignalMemory and nbytes != 8):
+    if flags not in DEVICE_FLAGS or (flags == facts.hipMallocSignalMemory and nbytes != 8):
         raise invalid(f"hipExtMallocWithFlags({nbytes}, {flags!r})")
     return allocate(nbytes)
 
@@ -139,15 +115,13 @@ def _host_memory(device: Device, nbytes: int) -> Any:
 def hipHostMalloc(size: int, flags: int = 0) -> Any:
     """Allocate memory of the host that kernels can use too; ``(hipError_t, pointer)``.
 
-    `size` is in bytes.
-
     ``numpy.asarray(pointer)`` is an array on it. The flags make no difference. Some devices cannot map such memory
     (hipDeviceAttributeCanMapHostMemory is 0: OpenCL without fine-grained SVM). There it is pinned and good for copies
     only, which are not staged then; kernels, memsets and values that streams wait for or write get
     hipErrorNotSupported. A null pointer for 0 bytes; hipErrorInvalidValue for unknown flags.
     """
     nbytes = size_of(size)
-    if flags & ~HOST_FLAGS or (flags & hipHostMallocCoherent and flags & hipHostMallocNonCoherent):
+    if flags & ~HOST_FLAGS or (flags & facts.hipHostMallocCoherent and flags & facts.hipHostMallocNonCoherent):
         raise invalid(f"hipHostMalloc has no flags {flags!r}")
     if nbytes == 0:
         return HostArray(None, (0,))
@@ -170,16 +144,14 @@ hipMemAllocHost: HipFunction = alias(hipMallocHost, "hipMemAllocHost")
 
 
 @api(outputs=1)
-def hipMallocManaged(size: int, flags: int = hipMemAttachGlobal) -> Any:
+def hipMallocManaged(size: int, flags: int = facts.hipMemAttachGlobal) -> Any:
     """Allocate memory that host and device use in turn; ``(hipError_t, pointer)``.
-
-    `size` is in bytes.
 
     hipErrorInvalidValue for 0 bytes and for flags other than hipMemAttachGlobal and hipMemAttachHost,
     hipErrorNotSupported where the device has no such memory.
     """
     nbytes = size_of(size)
-    if nbytes == 0 or flags not in (hipMemAttachGlobal, hipMemAttachHost):
+    if nbytes == 0 or flags not in (facts.hipMemAttachGlobal, facts.hipMemAttachHost):
         raise invalid(f"hipMallocManaged({nbytes}, {flags!r})")
     buffer = current_device().empty(nbytes, "u1", usm_type="shared")
     return hand_out(HostArray, buffer, hipMemoryType.hipMemoryTypeManaged, flags)
@@ -323,7 +295,12 @@ def hipMemGetInfo() -> tuple[int, int]:
 # -- the program's own memory
 
 
-FLAGS: int = hipHostRegisterPortable | hipHostRegisterMapped | hipHostRegisterIoMemory | hipHostRegisterReadOnly
+FLAGS: int = (
+    facts.hipHostRegisterPortable
+    | facts.hipHostRegisterMapped
+    | facts.hipHostRegisterIoMemory
+    | facts.hipHostRegisterReadOnly
+)
 
 
 def _found_on_host(ptr: Any) -> tuple[Allocation, int]:
@@ -376,8 +353,6 @@ def hipHostRegister(hostPtr: Any, sizeBytes: int, flags: int = 0) -> None:
 @api()
 def hipHostUnregister(hostPtr: Any) -> None:
     """Forget memory of `hipHostRegister`, once everything submitted to its device is done; ``(hipError_t,)``. Blocks.
-
-    `hostPtr` is what was registered.
 
     hipErrorInvalidValue for a null pointer, hipErrorHostMemoryNotRegistered when none that is registered begins there.
     """

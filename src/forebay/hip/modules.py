@@ -16,19 +16,13 @@ import numpy as np
 from forebay.core.driver import Language, Parameter
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.core.process import Numbers
-from forebay.hip import allocations
+from forebay.hip import allocations, facts
 from forebay.hip.allocations import Allocation, Place
 from forebay.hip.compiled import launch as compiled
 from forebay.hip.compiled.launch import Function, dim3
 from forebay.hip.devices import current_device, current_number, number_of, on_reset
 from forebay.hip.errors import HipError, HipFunction, Result, alias, api, asserting, code_of, invalid, record
-from forebay.hip.facts import (
-    HIP_LAUNCH_PARAM_BUFFER_POINTER,
-    HIP_LAUNCH_PARAM_BUFFER_SIZE,
-    HIP_LAUNCH_PARAM_END,
-    hipError_t,
-    hipMemoryType,
-)
+from forebay.hip.facts import hipError_t, hipMemoryType
 from forebay.hip.memory import pointer_to
 from forebay.hip.pointers import DeviceArray, Number, address_of, handle_number, host_view
 from forebay.hip.streams import queue_of
@@ -314,10 +308,7 @@ def extents_of(given: Any) -> tuple[int, ...]:
 def function_of(function: Any) -> Function:
     """Return the function of this number, or of this `forebay.Kernel`.
 
-    Raises
-    ------
-    HipError
-        hipErrorInvalidHandle for anything but a function.
+    hipErrorInvalidHandle for anything but a function.
     """
     if isinstance(function, Function):
         return function
@@ -423,7 +414,8 @@ def read_extra(function: Function, extra: Any) -> tuple[Any, ...]:
     words = _words(extra, 5)
     if (
         len(words) < 5
-        or words[0::2] != [HIP_LAUNCH_PARAM_BUFFER_POINTER, HIP_LAUNCH_PARAM_BUFFER_SIZE, HIP_LAUNCH_PARAM_END]
+        or words[0::2]
+        != [facts.HIP_LAUNCH_PARAM_BUFFER_POINTER, facts.HIP_LAUNCH_PARAM_BUFFER_SIZE, facts.HIP_LAUNCH_PARAM_END]
         or not (words[1] and words[3])
     ):
         raise invalid("extra is neither a tuple of values nor HIP's five words")

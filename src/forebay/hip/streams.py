@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, Error, InvalidArgumentError
+from forebay.hip import facts
 from forebay.hip.allocations import Place
 from forebay.hip.compiled import calls, commands
 from forebay.hip.compiled.calls import Address, Handle, count_changes, note_own
@@ -36,14 +37,7 @@ from forebay.hip.errors import (
     define,
     invalid,
 )
-from forebay.hip.facts import (
-    hipError_t,
-    hipStreamNonBlocking,
-    hipStreamWaitValueAnd,
-    hipStreamWaitValueEq,
-    hipStreamWaitValueGte,
-    hipStreamWaitValueNor,
-)
+from forebay.hip.facts import hipError_t
 from forebay.hip.pointers import Number, address_of, handle_number
 from forebay.queues.graphs.step import Step
 from forebay.queues.queue import Queue, note_unseen_wait, stop_checking
@@ -89,10 +83,7 @@ def _forget(number: int) -> None:
 def queue_of(stream: Any) -> Queue:
     """Return the queue that a stream stands for now; None, 0 and `hipStreamLegacy` are the null queue.
 
-    Raises
-    ------
-    HipError
-        hipErrorContextIsDestroyed for what is no stream: it was destroyed, or never was one (HIP's own tests).
+    hipErrorContextIsDestroyed for what is no stream: it was destroyed, or never was one (HIP's own tests).
     """
     if stream is None:
         return current_device().null_queue
@@ -130,7 +121,7 @@ def handle_of(stream: Any) -> ihipStream_t:
 
 
 def _create(flags: int, priority: int) -> ihipStream_t:
-    if flags not in (0, hipStreamNonBlocking):
+    if flags not in (0, facts.hipStreamNonBlocking):
         raise invalid(f"a stream has no flags {flags!r}")
     device = current_device()
     stream = ihipStream_t()
@@ -245,7 +236,7 @@ def hipStreamStepEnd(stream: Any) -> None:
 @api(outputs=1)
 def hipStreamGetFlags(stream: Any) -> int:
     """Return ``(hipError_t, flags)`` as the stream was made with; hipStreamDefault for the default streams."""
-    return 0 if queue_of(stream).blocking else hipStreamNonBlocking
+    return 0 if queue_of(stream).blocking else facts.hipStreamNonBlocking
 
 
 @api(outputs=1)
@@ -383,10 +374,10 @@ SHORTEST, LONGEST = 20e-6, 1e-3  # seconds between two looks
 
 # `value` is under the mask for the last one only (HIP, hipStreamWaitValue32); all bits.
 CONDITIONS: dict[int, Callable[[int, int, int, int], bool]] = {
-    hipStreamWaitValueGte: lambda there, value, mask, bits: there & mask >= value,
-    hipStreamWaitValueEq: lambda there, value, mask, bits: there & mask == value,
-    hipStreamWaitValueAnd: lambda there, value, mask, bits: there & mask & value != 0,
-    hipStreamWaitValueNor: lambda there, value, mask, bits: bits & ~(there & mask | value & mask) != 0,
+    facts.hipStreamWaitValueGte: lambda there, value, mask, bits: there & mask >= value,
+    facts.hipStreamWaitValueEq: lambda there, value, mask, bits: there & mask == value,
+    facts.hipStreamWaitValueAnd: lambda there, value, mask, bits: there & mask & value != 0,
+    facts.hipStreamWaitValueNor: lambda there, value, mask, bits: bits & ~(there & mask | value & mask) != 0,
 }
 
 

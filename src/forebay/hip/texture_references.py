@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from forebay.hip import allocations
+from forebay.hip import allocations, facts
 from forebay.hip.allocations import Allocation
 from forebay.hip.arrays import Format, array_of, hipArray
 from forebay.hip.devices import device_number, device_of, on_reset
@@ -13,9 +13,6 @@ from forebay.hip.errors import OK, HipError, HipFunction, api, check_params, def
 from forebay.hip.facts import (
     HIP_ARRAY_DESCRIPTOR,
     HIP_TEXTURE_DESC,
-    HIP_TRSA_OVERRIDE_FORMAT,
-    HIP_TRSF_NORMALIZED_COORDINATES,
-    HIP_TRSF_READ_AS_INTEGER,
     hipArray_Format,
     hipChannelFormatDesc,
     hipError_t,
@@ -174,8 +171,7 @@ def _format(reference: textureReference, desc: Any) -> Format:
 def hipBindTexture(tex: Any, devPtr: Any, desc: Any, size: int = 0xFFFFFFFF) -> int:
     """Let a texture reference read `size` bytes of linear memory, or what there is; ``(hipError_t, offset)``.
 
-    `tex` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. `devPtr`
-    is memory of the device, and `desc` a hipChannelFormatDesc, or None for the reference's own.
+    `devPtr` is memory of the device, and `desc` a hipChannelFormatDesc, or None for the reference's own.
 
     The offset is 0. Blocks until everything before on the null stream is done. Errors as `hipCreateTextureObject`.
     """
@@ -209,19 +205,13 @@ def hipBindTextureToArray(tex: Any, array: Any, desc: Any = None) -> None:
 
 @api()
 def hipUnbindTexture(tex: Any) -> None:
-    """Let a texture reference read nothing: kernels get 0; ``(hipError_t,)``. Blocks.
-
-    `tex` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else.
-    """
+    """Let a texture reference read nothing: kernels get 0; ``(hipError_t,)``. Blocks."""
     _checked(tex).bind(None)
 
 
 @api(outputs=1)
 def hipGetTextureAlignmentOffset(texref: Any) -> int:
-    """Return ``(hipError_t, 0)``: memory is used from where it was bound.
-
-    `texref` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else.
-    """
+    """Return ``(hipError_t, 0)``: memory is used from where it was bound."""
     _checked(texref)
     return 0
 
@@ -245,8 +235,7 @@ def hipDeviceGetTexture1DLinearMaxWidth(desc: Any, device: int) -> int:
 def hipTexRefSetAddress(texRef: Any, dptr: Any, bytes: int) -> int:
     """Let a texture reference read linear memory; ``(hipError_t, offset)``. See `hipBindTexture`.
 
-    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. `dptr`
-    is memory of the device, of `bytes` bytes.
+    `dptr` is memory of the device, of `bytes` bytes.
     """
     reference = _checked(texRef)
     reference.bind(of_linear(dptr, reference.format, _there(dptr, bytes)), dptr)
@@ -257,8 +246,7 @@ def hipTexRefSetAddress(texRef: Any, dptr: Any, bytes: int) -> int:
 def hipTexRefSetAddress2D(texRef: Any, desc: Any, dptr: Any, Pitch: int) -> None:
     """Let a texture reference read the rows that a `HIP_ARRAY_DESCRIPTOR` describes; ``(hipError_t,)``.
 
-    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. `desc`
-    is that descriptor, `dptr` memory of the device, and `Pitch` the bytes from a row to the next. See
+    `desc` is that descriptor, `dptr` memory of the device, and `Pitch` the bytes from a row to the next. See
     `hipBindTexture2D`, which blocks as this does.
     """
     reference = _checked(texRef)
@@ -268,14 +256,13 @@ def hipTexRefSetAddress2D(texRef: Any, desc: Any, dptr: Any, Pitch: int) -> None
 
 
 @api()
-def hipTexRefSetArray(tex: Any, array: Any, flags: int = HIP_TRSA_OVERRIDE_FORMAT) -> None:
+def hipTexRefSetArray(tex: Any, array: Any, flags: int = facts.HIP_TRSA_OVERRIDE_FORMAT) -> None:
     """Let a texture reference read an array; ``(hipError_t,)``. hipErrorInvalidValue for other flags.
 
-    `tex` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. Blocks as
-    `hipBindTexture`.
+    Blocks as `hipBindTexture`.
     """
     reference, known = _checked(tex), array_of(array)
-    if flags not in (0, HIP_TRSA_OVERRIDE_FORMAT):
+    if flags not in (0, facts.HIP_TRSA_OVERRIDE_FORMAT):
         raise invalid(f"hipTexRefSetArray has no flags {flags!r}")
     reference.bind(of_array(known), known)
 
@@ -296,8 +283,7 @@ def _set(reference: Any, **members: Any) -> None:
 def hipTexRefSetAddressMode(texRef: Any, dim: int, am: int) -> None:
     """Set what it reads outside of its bounds, for a dimension; ``(hipError_t,)``; hipErrorInvalidValue for no mode.
 
-    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. Blocks
-    if it is bound, as `hipBindTexture` does. `dim` is 0, 1 or 2, and `am` a hipTextureAddressMode.
+    Blocks if it is bound, as `hipBindTexture` does. `dim` is 0, 1 or 2, and `am` a hipTextureAddressMode.
     """
     modes = list(_checked(texRef).addressMode)
     if dim not in range(3):
@@ -310,8 +296,8 @@ def hipTexRefSetAddressMode(texRef: Any, dim: int, am: int) -> None:
 def hipTexRefSetFlags(texRef: Any, Flags: int) -> None:
     """Set how elements and coordinates are read, HIP_TRSF_…; ``(hipError_t,)``.
 
-    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. Blocks
-    if it is bound, as `hipBindTexture` does. `Flags` are HIP_TRSF_READ_AS_INTEGER and HIP_TRSF_NORMALIZED_COORDINATES.
+    Blocks if it is bound, as `hipBindTexture` does. `Flags` are HIP_TRSF_READ_AS_INTEGER and
+    HIP_TRSF_NORMALIZED_COORDINATES.
 
     Integers are read as normalized floats, unless HIP_TRSF_READ_AS_INTEGER is set, and sRGB is not supported.
     """
@@ -323,8 +309,7 @@ def hipTexRefSetFlags(texRef: Any, Flags: int) -> None:
 def hipTexRefSetFormat(texRef: Any, fmt: int, NumPackedComponents: int) -> None:
     """Set what the elements of linear memory are; ``(hipError_t,)``; hipErrorInvalidValue for none of HIP's.
 
-    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. `fmt`
-    is a hipArray_Format, and `NumPackedComponents` the channels: 1, 2 or 4.
+    `fmt` is a hipArray_Format, and `NumPackedComponents` the channels: 1, 2 or 4.
     """
     _checked(texRef).format = Format.of_array_format(fmt, NumPackedComponents)
 
@@ -333,8 +318,7 @@ def hipTexRefSetFormat(texRef: Any, fmt: int, NumPackedComponents: int) -> None:
 def hipTexRefSetBorderColor(texRef: Any, pBorderColor: Any) -> list[float]:
     """Set the colour outside, of four numbers; ``(hipError_t, colour)``.
 
-    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. Blocks
-    if it is bound, as `hipBindTexture` does. `pBorderColor` has the numbers: red, green, blue, alpha.
+    Blocks if it is bound, as `hipBindTexture` does. `pBorderColor` has the numbers: red, green, blue, alpha.
     """
     colour = [float(value) for value in list(pBorderColor)[:4]]
     _set(texRef, borderColor=colour)
@@ -343,10 +327,7 @@ def hipTexRefSetBorderColor(texRef: Any, pBorderColor: Any) -> list[float]:
 
 @api(outputs=1)
 def hipTexRefGetAddress(texRef: Any) -> Pointer:
-    """Return ``(hipError_t, pointer)`` to the memory it reads; hipErrorInvalidValue for an array and for nothing.
-
-    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else.
-    """
+    """Return ``(hipError_t, pointer)`` to the memory it reads; hipErrorInvalidValue for an array and for nothing."""
     reference = _checked(texRef)
     if reference.place is None or isinstance(reference.pointer, hipArray):
         raise invalid("the texture reference is bound to no address")
@@ -355,10 +336,7 @@ def hipTexRefGetAddress(texRef: Any) -> Pointer:
 
 @api(outputs=1)
 def hipTexRefGetArray(texRef: Any) -> hipArray:
-    """Return ``(hipError_t, array)`` that it reads; hipErrorInvalidValue when it reads none.
-
-    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else.
-    """
+    """Return ``(hipError_t, array)`` that it reads; hipErrorInvalidValue when it reads none."""
     found = _checked(texRef).pointer
     if not isinstance(found, hipArray):
         raise invalid("the texture reference is bound to no array")
@@ -369,8 +347,7 @@ def hipTexRefGetArray(texRef: Any) -> hipArray:
 def hipTexRefGetAddressMode(texRef: Any, dim: int) -> Any:
     """Return ``(hipError_t, mode)`` of a dimension; hipErrorInvalidValue for none.
 
-    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. `dim`
-    is 0, 1 or 2.
+    `dim` is 0, 1 or 2.
     """
     modes = _checked(texRef).addressMode
     if dim not in range(3):
@@ -416,20 +393,14 @@ hipTexRefGetMaxAnisotropy: HipFunction = _getter("MaxAnisotropy", "maxAnisotropy
 
 @api(outputs=1)
 def hipTexRefGetFlags(texRef: Any) -> int:
-    """Return ``(hipError_t, flags)``, HIP_TRSF_….
-
-    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else.
-    """
+    """Return ``(hipError_t, flags)``, HIP_TRSF_…."""
     reference = _checked(texRef)
-    flags = 0 if reference.readMode == READ.hipReadModeNormalizedFloat else HIP_TRSF_READ_AS_INTEGER
-    return flags | (HIP_TRSF_NORMALIZED_COORDINATES if reference.normalizedCoords else 0)
+    flags = 0 if reference.readMode == READ.hipReadModeNormalizedFloat else facts.HIP_TRSF_READ_AS_INTEGER
+    return flags | (facts.HIP_TRSF_NORMALIZED_COORDINATES if reference.normalizedCoords else 0)
 
 
 @api(outputs=2)
 def hipTexRefGetFormat(texRef: Any) -> tuple[hipArray_Format, int]:
-    """Return ``(hipError_t, hipArray_Format, channels)`` of its elements.
-
-    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else.
-    """
+    """Return ``(hipError_t, hipArray_Format, channels)`` of its elements."""
     format = _checked(texRef).format
     return format.array_format, format.channels

@@ -12,7 +12,7 @@ import weakref
 from dataclasses import dataclass, replace
 from typing import Any
 
-from forebay.hip import allocations
+from forebay.hip import allocations, facts
 from forebay.hip.allocations import Allocation, find
 from forebay.hip.arrays import Format, array_of, hipArray, need_textures
 from forebay.hip.devices import current_device, current_number, on_reset
@@ -21,10 +21,6 @@ from forebay.hip.facts import (
     HIP_RESOURCE_DESC,
     HIP_RESOURCE_VIEW_DESC,
     HIP_TEXTURE_DESC,
-    HIP_TRSF_NORMALIZED_COORDINATES,
-    HIP_TRSF_READ_AS_INTEGER,
-    HIP_TRSF_SRGB,
-    hipArrayCubemap,
     hipError_t,
     hipMemoryType,
     hipResourceDesc,
@@ -75,7 +71,7 @@ class TextureMemory:
     @property
     def is_cube(self) -> bool:
         """Whether the layers are faces of cubes."""
-        return self.array is not None and bool(self.array.flags & hipArrayCubemap)
+        return self.array is not None and bool(self.array.flags & facts.hipArrayCubemap)
 
     def as_format(self, format: Format) -> TextureMemory:
         """Return the same memory with other elements; hipErrorInvalidValue for those of another size."""
@@ -87,11 +83,8 @@ class TextureMemory:
 def place_of(resource: hipResourceDesc) -> TextureMemory:
     """Return the memory that a resource is.
 
-    Raises
-    ------
-    HipError
-        hipErrorInvalidValue for null, for memory that is not there or not aligned, and for a pitch below the width;
-        hipErrorInvalidHandle and hipErrorContextIsDestroyed as for `array_of`; hipErrorNotSupported for mipmaps.
+    hipErrorInvalidValue for null, for memory that is not there or not aligned, and for a pitch below the width;
+    hipErrorInvalidHandle and hipErrorContextIsDestroyed as for `array_of`; hipErrorNotSupported for mipmaps.
     """
     kind = enumerator(hipResourceType, resource.resType, "no type of resource")
     if kind == hipResourceType.hipResourceTypeArray:
@@ -157,11 +150,8 @@ def _checked(pointer: Any, nbytes: int, format: Format) -> int:
 def texture_bytes(place: TextureMemory, texture: hipTextureDesc) -> bytes:
     """Return the descriptor of a texture.
 
-    Raises
-    ------
-    HipError
-        hipErrorInvalidValue for modes that HIP does not have, and for linear filtering of integers that are not read
-        as floats; hipErrorNotSupported for sRGB.
+    hipErrorInvalidValue for modes that HIP does not have, and for linear filtering of integers that are not read
+    as floats; hipErrorNotSupported for sRGB.
     """
     try:
         modes = [hipTextureAddressMode(mode) for mode in list(texture.addressMode)[:3]]
@@ -349,8 +339,6 @@ def hipCreateTextureObject(pResDesc: Any, pTexDesc: Any, pResViewDesc: Any = Non
 def hipDestroyTextureObject(textureObject: Any) -> None:
     """End a texture object; ``(hipError_t,)``. Does not block: launches that were submitted complete.
 
-    `textureObject` is what `hipCreateTextureObject` returned.
-
     None is accepted; hipErrorInvalidValue for one that was destroyed before. A launch with it gets that too.
     """
     if handle_number(textureObject, "a texture object"):
@@ -359,30 +347,21 @@ def hipDestroyTextureObject(textureObject: Any) -> None:
 
 @api(outputs=1)
 def hipGetTextureObjectResourceDesc(textureObject: Any) -> hipResourceDesc:
-    """Return ``(hipError_t, hipResourceDesc)`` that an object was made with; hipErrorInvalidValue for no object.
-
-    `textureObject` is what `hipCreateTextureObject` returned.
-    """
+    """Return ``(hipError_t, hipResourceDesc)`` that an object was made with; hipErrorInvalidValue for no object."""
     found: hipResourceDesc = texture_object(textureObject).resource.copy()
     return found
 
 
 @api(outputs=1)
 def hipGetTextureObjectTextureDesc(textureObject: Any) -> hipTextureDesc:
-    """Return ``(hipError_t, hipTextureDesc)`` that an object was made with; hipErrorInvalidValue for no object.
-
-    `textureObject` is what `hipCreateTextureObject` returned.
-    """
+    """Return ``(hipError_t, hipTextureDesc)`` that an object was made with; hipErrorInvalidValue for no object."""
     found: hipTextureDesc = texture_object(textureObject).texture.copy()
     return found
 
 
 @api(outputs=1)
 def hipGetTextureObjectResourceViewDesc(textureObject: Any) -> hipResourceViewDesc:
-    """Return ``(hipError_t, hipResourceViewDesc)`` of an object; hipErrorInvalidValue for one without a view.
-
-    `textureObject` is what `hipCreateTextureObject` returned.
-    """
+    """Return ``(hipError_t, hipResourceViewDesc)`` of an object; hipErrorInvalidValue for one without a view."""
     view = texture_object(textureObject).view
     if view is None:
         raise invalid("the texture object was made without a view")
@@ -411,10 +390,7 @@ def hipCreateSurfaceObject(pResDesc: Any) -> hipSurfaceObject_t:
 
 @api()
 def hipDestroySurfaceObject(surfaceObject: Any) -> None:
-    """End a surface object; ``(hipError_t,)``. See `hipDestroyTextureObject`; None is hipErrorInvalidValue.
-
-    `surfaceObject` is what `hipCreateSurfaceObject` returned.
-    """
+    """End a surface object; ``(hipError_t,)``. See `hipDestroyTextureObject`; None is hipErrorInvalidValue."""
     destroy(surfaceObject, hipSurfaceObject_t)
 
 
@@ -447,9 +423,9 @@ def texture_of_flags(given: Any) -> hipTextureDesc:
     """Return the structure of the runtime's functions for one of the driver's."""
     made = hipTextureDesc(**{name: given[name] for name in SHARED}).copy()
     flags = given["flags"]
-    made.readMode = READ(int(not flags & HIP_TRSF_READ_AS_INTEGER))
-    made.normalizedCoords = int(bool(flags & HIP_TRSF_NORMALIZED_COORDINATES))
-    made.sRGB = int(bool(flags & HIP_TRSF_SRGB))
+    made.readMode = READ(int(not flags & facts.HIP_TRSF_READ_AS_INTEGER))
+    made.normalizedCoords = int(bool(flags & facts.HIP_TRSF_NORMALIZED_COORDINATES))
+    made.sRGB = int(bool(flags & facts.HIP_TRSF_SRGB))
     return made  # type: ignore[no-any-return]
 
 
@@ -477,10 +453,7 @@ hipTexObjectDestroy: HipFunction = alias(hipDestroyTextureObject, "hipTexObjectD
 
 @api(outputs=1)
 def hipTexObjectGetResourceDesc(texObject: Any) -> HIP_RESOURCE_DESC:
-    """Return ``(hipError_t, HIP_RESOURCE_DESC)`` of an object; hipErrorInvalidValue for no object.
-
-    `texObject` is what `hipTexObjectCreate` returned.
-    """
+    """Return ``(hipError_t, HIP_RESOURCE_DESC)`` of an object; hipErrorInvalidValue for no object."""
     found = texture_object(texObject)
     made, resource = HIP_RESOURCE_DESC(found.resource.resType), found.resource
     made.res.array.hArray = resource.res.array.array
@@ -496,22 +469,16 @@ def hipTexObjectGetResourceDesc(texObject: Any) -> HIP_RESOURCE_DESC:
 
 @api(outputs=1)
 def hipTexObjectGetTextureDesc(texObject: Any) -> HIP_TEXTURE_DESC:
-    """Return ``(hipError_t, HIP_TEXTURE_DESC)`` of an object; hipErrorInvalidValue for no object.
-
-    `texObject` is what `hipTexObjectCreate` returned.
-    """
+    """Return ``(hipError_t, HIP_TEXTURE_DESC)`` of an object; hipErrorInvalidValue for no object."""
     given = texture_object(texObject).texture.copy()
-    flags = 0 if given.readMode == READ.hipReadModeNormalizedFloat else HIP_TRSF_READ_AS_INTEGER
-    flags |= HIP_TRSF_NORMALIZED_COORDINATES if given.normalizedCoords else 0
+    flags = 0 if given.readMode == READ.hipReadModeNormalizedFloat else facts.HIP_TRSF_READ_AS_INTEGER
+    flags |= facts.HIP_TRSF_NORMALIZED_COORDINATES if given.normalizedCoords else 0
     return HIP_TEXTURE_DESC(**{name: given[name] for name in SHARED}, flags=flags)
 
 
 @api(outputs=1)
 def hipTexObjectGetResourceViewDesc(texObject: Any) -> HIP_RESOURCE_VIEW_DESC:
-    """Return ``(hipError_t, HIP_RESOURCE_VIEW_DESC)`` of an object; hipErrorInvalidValue for one without a view.
-
-    `texObject` is what `hipTexObjectCreate` returned.
-    """
+    """Return ``(hipError_t, HIP_RESOURCE_VIEW_DESC)`` of an object; hipErrorInvalidValue for one without a view."""
     view = texture_object(texObject).view
     if view is None:
         raise invalid("the texture object was made without a view")
