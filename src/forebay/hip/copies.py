@@ -260,7 +260,7 @@ def _copy(dst: Any, src: Any, size: Any, kind: Any, stream: Any) -> None:
         queue.finish()
 
 
-@commands.hipMemcpy
+@commands.ordinary
 @api()
 def hipMemcpy(dst: Any, src: Any, sizeBytes: int, kind: int) -> None:
     """Copy on the null stream; ``(hipError_t,)``. Blocks until it is done, unless both are memory of devices.
@@ -281,7 +281,7 @@ def hipMemcpy(dst: Any, src: Any, sizeBytes: int, kind: int) -> None:
     _copy(dst, src, sizeBytes, kind, BLOCKS)
 
 
-@commands.hipMemcpyAsync
+@commands.ordinary
 @api()
 def hipMemcpyAsync(dst: Any, src: Any, sizeBytes: int, kind: int, stream: Any = None) -> None:
     """Copy in the order of the stream, otherwise as `hipMemcpy` does; ``(hipError_t,)``.
@@ -398,7 +398,7 @@ def _set(dst: Any, value: Any, count: Any, dtype: str, stream: Any) -> None:
         queue.finish()
 
 
-@commands.hipMemset
+@commands.ordinary
 @api()
 def hipMemset(dst: Any, value: int, sizeBytes: int) -> None:
     """Set bytes to the low byte of `value`, on the null stream; ``(hipError_t,)``.
@@ -412,7 +412,7 @@ def hipMemset(dst: Any, value: int, sizeBytes: int) -> None:
     _set(dst, value, sizeBytes, "u1", BLOCKS)
 
 
-@commands.hipMemsetAsync
+@commands.ordinary
 @api()
 def hipMemsetAsync(dst: Any, value: int, sizeBytes: int, stream: Any = None) -> None:
     """Set bytes in the order of the stream; ``(hipError_t,)``. See `hipMemset`.

@@ -168,7 +168,7 @@ def _captured(what: str, event: ihipEvent_t, queue: Queue) -> bool:
     return capture is not None and capture.add(queue, _make_work(what, event)) is not None
 
 
-@commands.hipEventRecord
+@commands.ordinary
 @api()
 def hipEventRecord(event: Any, stream: Any = None) -> None:
     """Mark this point of the stream, again if it was recorded before; ``(hipError_t,)``. Does not block.
@@ -192,7 +192,7 @@ def hipEventRecordWithFlags(event: Any, stream: Any = None, flags: int = 0) -> N
     record_event(event, stream, external=flags == facts.hipEventRecordExternal)
 
 
-@commands.hipEventQuery
+@commands.ordinary
 @api()
 def hipEventQuery(event: Any) -> None:
     """Ask whether its point is reached; ``(hipError_t,)``: hipErrorNotReady if not. One never recorded is done.
@@ -203,7 +203,7 @@ def hipEventQuery(event: Any) -> None:
         raise HipError(hipError_t.hipErrorNotReady)
 
 
-@commands.hipEventSynchronize
+@commands.ordinary
 @api()
 def hipEventSynchronize(event: Any) -> None:
     """Block until its point is reached; ``(hipError_t,)``. Raises what a callback before it raised.
@@ -242,7 +242,7 @@ def hipEventElapsedTime(start: Any, stop: Any) -> float:
     return last.elapsed(first)
 
 
-@commands.hipStreamWaitEvent
+@commands.ordinary
 @api()
 def hipStreamWaitEvent(stream: Any, event: Any, flags: int = 0) -> None:
     """Let what comes next on the stream wait for the event as it was last recorded; ``(hipError_t,)``.

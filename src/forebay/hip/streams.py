@@ -177,7 +177,7 @@ def hipStreamDestroy(stream: Any) -> None:
         queue.close()
 
 
-@commands.hipStreamQuery
+@commands.ordinary
 @api()
 def hipStreamQuery(stream: Any) -> None:
     """Ask whether everything submitted is done; ``(hipError_t,)``: hipErrorNotReady if not. Never blocks.
@@ -188,7 +188,7 @@ def hipStreamQuery(stream: Any) -> None:
         raise HipError(hipError_t.hipErrorNotReady)
 
 
-@commands.hipStreamSynchronize
+@commands.ordinary
 @api()
 def hipStreamSynchronize(stream: Any) -> None:
     """Block until everything submitted is done; ``(hipError_t,)``. Raises what a callback of the stream raised.

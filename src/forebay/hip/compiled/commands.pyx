@@ -127,36 +127,6 @@ cdef object query_event_front(PyObject* const* given, Py_ssize_t count, PyObject
     return answer(event.query()) if event is not None else None
 
 
-def hipEventRecord(definition: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
-    """Put the ordinary call in front of `hipEventRecord`."""
-    return front(definition, record_front)
-
-
-def hipStreamWaitEvent(definition: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
-    """Put the ordinary call in front of `hipStreamWaitEvent`."""
-    return front(definition, wait_front)
-
-
-def hipStreamSynchronize(definition: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
-    """Put the ordinary call in front of `hipStreamSynchronize`."""
-    return front(definition, synchronize_front)
-
-
-def hipStreamQuery(definition: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
-    """Put the ordinary call in front of `hipStreamQuery`."""
-    return front(definition, query_front)
-
-
-def hipEventSynchronize(definition: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
-    """Put the ordinary call in front of `hipEventSynchronize`."""
-    return front(definition, synchronize_event_front)
-
-
-def hipEventQuery(definition: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
-    """Put the ordinary call in front of `hipEventQuery`."""
-    return front(definition, query_event_front)
-
-
 # -- copies and memsets
 
 cdef enum:
@@ -288,21 +258,27 @@ cdef object set_async_front(PyObject* const* given, Py_ssize_t count, PyObject* 
     return set_on(words, words[3], False)
 
 
-def hipMemcpy(definition: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
-    """Put the common copy in front of `hipMemcpy`."""
-    return front(definition, copy_front)
-
-
-def hipMemcpyAsync(definition: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
-    """Put the common copy in front of `hipMemcpyAsync`."""
-    return front(definition, copy_async_front)
-
-
-def hipMemset(definition: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
-    """Put the common memset in front of `hipMemset`."""
-    return front(definition, set_front)
-
-
-def hipMemsetAsync(definition: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
-    """Put the common memset in front of `hipMemsetAsync`."""
-    return front(definition, set_async_front)
+def ordinary(definition: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
+    """Put the ordinary call in front of one of HIP's functions."""
+    name = definition.__name__
+    if name == "hipEventRecord":
+        return front(definition, record_front)
+    if name == "hipStreamWaitEvent":
+        return front(definition, wait_front)
+    if name == "hipStreamSynchronize":
+        return front(definition, synchronize_front)
+    if name == "hipStreamQuery":
+        return front(definition, query_front)
+    if name == "hipEventSynchronize":
+        return front(definition, synchronize_event_front)
+    if name == "hipEventQuery":
+        return front(definition, query_event_front)
+    if name == "hipMemcpy":
+        return front(definition, copy_front)
+    if name == "hipMemcpyAsync":
+        return front(definition, copy_async_front)
+    if name == "hipMemset":
+        return front(definition, set_front)
+    if name == "hipMemsetAsync":
+        return front(definition, set_async_front)
+    raise AssertionError(f"{name} has no ordinary call")
