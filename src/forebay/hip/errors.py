@@ -244,14 +244,14 @@ def made(
     pointers = [each.annotation == "Any" for each in signature.parameters.values()]
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            bound = signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{name}(): {error}") from None
-        bound.apply_defaults()
-        return function(
-            *(None if at and is_null(value) else value for at, value in zip(pointers, bound.args, strict=True))
-        )
+        if kwargs or len(args) != len(pointers):
+            try:
+                bound = signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{name}(): {error}") from None
+            bound.apply_defaults()
+            args = bound.args
+        return function(*[None if at and is_null(value) else value for at, value in zip(pointers, args, strict=True)])
 
     if like is not None:
         functools.update_wrapper(call, like)
@@ -297,6 +297,14 @@ def hipExtGetLastError() -> Result:
 def last_exception() -> Exception | None:
     """Return the exception behind `hipPeekAtLastError`: its message says what was wrong. Not part of HIP."""
     return _state.exception
+
+
+def outputs_of(result: Result) -> Result:
+    """Return what follows the code that one of HIP's functions returned, or raise that code."""
+    code, *outputs = result
+    if code != OK:
+        raise HipError(code, str(_state.exception)) from _state.exception
+    return tuple(outputs)
 
 
 def _code(code: Any) -> hipError_t | None:

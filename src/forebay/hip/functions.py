@@ -16,7 +16,7 @@ from forebay.c_string import CString
 from forebay.hip import facts
 from forebay.hip.compiled.launch import Function
 from forebay.hip.devices import device_number, number_of, on_reset
-from forebay.hip.errors import OK, HipError, HipFunction, Result, alias, api, invalid, listed, made
+from forebay.hip.errors import OK, HipError, HipFunction, alias, api, enumerator, invalid, listed, made, outputs_of
 from forebay.hip.events import record_event
 from forebay.hip.facts import hipError_t, hipFuncAttribute, hipFuncAttributes, hipFunction_attribute
 from forebay.hip.hardware import check_bank_config, check_cache_config
@@ -28,35 +28,21 @@ from forebay.hip.modules import (
     hipModuleGetFunctionCount,
     hipModuleGetGlobal,
     hipModuleLaunchKernel,
-    hipModuleLoad,
-    hipModuleLoadData,
     hipModuleUnload,
     ihipModule_t,
     ihipModuleSymbol_t,
+    load,
     module_of,
     packed_offsets,
+    read_image,
 )
 from forebay.hip.streams import queue_of
 from forebay.hiprtc.clang import WARP
 from forebay.queues.kernels.kernel import Kernel
 from forebay.queues.queue import Queue
 
-Attribute = hipFunction_attribute
+MEMBERS: dict[str, str] = facts.FACTS["attributes of functions"]
 VERSION = 10 * facts.HIP_VERSION_MAJOR + facts.HIP_VERSION_MINOR
-
-
-NAMES = {
-    Attribute.HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: "maxThreadsPerBlock",
-    Attribute.HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: "sharedSizeBytes",
-    Attribute.HIP_FUNC_ATTRIBUTE_CONST_SIZE_BYTES: "constSizeBytes",
-    Attribute.HIP_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: "localSizeBytes",
-    Attribute.HIP_FUNC_ATTRIBUTE_NUM_REGS: "numRegs",
-    Attribute.HIP_FUNC_ATTRIBUTE_PTX_VERSION: "ptxVersion",
-    Attribute.HIP_FUNC_ATTRIBUTE_BINARY_VERSION: "binaryVersion",
-    Attribute.HIP_FUNC_ATTRIBUTE_CACHE_MODE_CA: "cacheModeCA",
-    Attribute.HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: "maxDynamicSharedSizeBytes",
-    Attribute.HIP_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: "preferredShmemCarveout",
-}
 
 
 def kernel_of(func: Any) -> Kernel:
@@ -95,11 +81,14 @@ def hipFuncGetAttribute(attrib: int, hfunc: Any) -> int:
 
     hipErrorInvalidHandle without a function, hipErrorInvalidValue for an unknown attribute.
     """
-    kernel = function_of(hfunc).kernel
-    try:
-        name = NAMES[Attribute(attrib)]
-    except (KeyError, ValueError):
-        raise invalid(f"a function has no attribute {attrib!r}") from None
+    return _attribute(attrib, hfunc)
+
+
+def _attribute(attrib: Any, function: Any) -> int:
+    kernel = function_of(function).kernel
+    name = MEMBERS.get(enumerator(hipFunction_attribute, attrib, "a function has no attribute").name)
+    if name is None:
+        raise invalid(f"a function has no attribute {attrib!r}")
     return int(_attributes(kernel)[name])
 
 
@@ -113,6 +102,10 @@ def hipFuncSetAttribute(func: Any, attr: int, value: int) -> None:
     MaxDynamicSharedMemorySize and PreferredSharedMemoryCarveout (a percentage, or -1), for more shared memory than a
     launch can have, and for a negative size.
     """
+    _check_attribute(func, attr, value)
+
+
+def _check_attribute(func: Any, attr: Any, value: Any) -> None:
     kernel = kernel_of(func)
     if attr == hipFuncAttribute.hipFuncAttributeMaxDynamicSharedMemorySize:
         most = _attributes(kernel)["maxDynamicSharedSizeBytes"]
@@ -296,16 +289,15 @@ def _forget(number: int) -> None:
     _queues.pop(number, None)
 
 
-def _launch_plain(
-    f: Any, grid: tuple[int, ...], block: tuple[int, ...], shared: int, stream: Any, params: Any
-) -> Result:
+def _launch_plain(f: Any, grid: tuple[int, ...], block: tuple[int, ...], shared: int, stream: Any, params: Any) -> None:
     (x, y, z), (width, height, depth) = grid, block
-    return hipModuleLaunchKernel(f, x, y, z, width, height, depth, shared, stream, params)
+    outputs_of(hipModuleLaunchKernel(f, x, y, z, width, height, depth, shared, stream, params))
 
 
+@api()
 def hipLaunchKernel(
     function_address: Any, numBlocks: object, dimBlocks: object, args: Any, sharedMemBytes: int = 0, stream: Any = None
-) -> Result:
+) -> None:
     """Launch a function; ``(hipError_t,)``. Does not block.
 
     `sharedMemBytes` and `stream` as for `hipModuleLaunchKernel`.
@@ -319,15 +311,10 @@ def hipLaunchKernel(
     args : list or tuple
         The ``kernelParams`` of `hipModuleLaunchKernel`, where the errors are.
     """
-    return _launch_plain(function_address, extents_of(numBlocks), extents_of(dimBlocks), sharedMemBytes, stream, args)
+    _launch_plain(function_address, extents_of(numBlocks), extents_of(dimBlocks), sharedMemBytes, stream, args)
 
 
 @api()
-def _record(event: Any, stream: Any) -> None:
-    if event is not None:
-        record_event(event, stream)
-
-
 def hipExtLaunchKernel(
     function_address: Any,
     numBlocks: object,
@@ -338,7 +325,7 @@ def hipExtLaunchKernel(
     startEvent: Any = None,
     stopEvent: Any = None,
     flags: int = 0,
-) -> Result:
+) -> None:
     """Do what `hipLaunchKernel` does, and record one event before and one after it, unless they are None.
 
     `function_address`, `numBlocks`, `dimBlocks`, `args`, `sharedMemBytes` and `stream` as there; `startEvent` and
@@ -346,16 +333,16 @@ def hipExtLaunchKernel(
 
     The flags make no difference. Errors as for `hipEventRecord` too; nothing is launched when the first is refused.
     """
-    result = _record(startEvent, stream)
-    if result[0] == OK:
-        result = hipLaunchKernel(function_address, numBlocks, dimBlocks, args, sharedMemBytes, stream)
-    return _record(stopEvent, stream) if result[0] == OK else result
+    if startEvent is not None:
+        record_event(startEvent, stream)
+    _launch_plain(function_address, extents_of(numBlocks), extents_of(dimBlocks), sharedMemBytes, stream, args)
+    if stopEvent is not None:
+        record_event(stopEvent, stream)
 
 
 # -- launches whose groups wait for each other
 
 
-@api(outputs=1)
 def _check(f: Any, grid: tuple[int, ...], block: tuple[int, ...], shared: int, stream: Any) -> Queue:
     """Check that all groups run at once, and return the queue of the stream."""
     queue, kernel = queue_of(stream), kernel_of(f)
@@ -371,7 +358,6 @@ def _check(f: Any, grid: tuple[int, ...], block: tuple[int, ...], shared: int, s
     return queue
 
 
-@api(outputs=1)
 def _begin(queue: Queue) -> Queue:
     """Return the queue for cooperative launches of its device, once it comes after this one."""
     number = number_of(queue.device)
@@ -383,24 +369,16 @@ def _begin(queue: Queue) -> Queue:
     return own
 
 
+def _launch(f: Any, grid: tuple[int, ...], block: tuple[int, ...], shared: int, stream: Any, params: Any) -> None:
+    queue = _check(f, grid, block, shared, stream)
+    # Half of the groups of two that run at once could wait for the others for ever.
+    own = queue if queue.capturing else _begin(queue)
+    _launch_plain(f, grid, block, shared, own, params)
+    if own is not queue:
+        queue.wait(own)
+
+
 @api()
-def _end(queue: Queue, own: Queue) -> None:
-    queue.wait(own)
-
-
-def _launch(f: Any, grid: tuple[int, ...], block: tuple[int, ...], shared: int, stream: Any, params: Any) -> Result:
-    code, queue = _check(f, grid, block, shared, stream)
-    if code != OK:
-        return (code,)
-    if queue.capturing:
-        return _launch_plain(f, grid, block, shared, queue, params)
-    code, own = _begin(queue)  # half of the groups of two that run at once could wait for the others for ever
-    if code != OK:
-        return (code,)
-    result = _launch_plain(f, grid, block, shared, own, params)
-    return _end(queue, own) if result[0] == OK else result
-
-
 def hipModuleLaunchCooperativeKernel(
     f: Any,
     gridDimX: int,
@@ -412,7 +390,7 @@ def hipModuleLaunchCooperativeKernel(
     sharedMemBytes: int = 0,
     stream: Any = None,
     kernelParams: Any = None,
-) -> Result:
+) -> None:
     """Launch a function all of whose groups run at the same time; ``(hipError_t,)``. Does not block.
 
     `f`, `gridDimX`, `gridDimY`, `gridDimZ`, `blockDimX`, `blockDimY`, `blockDimZ`, `sharedMemBytes`, `stream` and
@@ -426,18 +404,19 @@ def hipModuleLaunchCooperativeKernel(
     hipErrorInvalidConfiguration for groups that the kernel cannot have; otherwise as `hipModuleLaunchKernel`.
     """
     grid, block = (gridDimX, gridDimY, gridDimZ), (blockDimX, blockDimY, blockDimZ)
-    return _launch(f, grid, block, sharedMemBytes, stream, kernelParams)
+    _launch(f, grid, block, sharedMemBytes, stream, kernelParams)
 
 
+@api()
 def hipLaunchCooperativeKernel(
     f: Any, gridDim: object, blockDimX: object, kernelParams: Any, sharedMemBytes: int = 0, stream: Any = None
-) -> Result:
+) -> None:
     """Do what `hipModuleLaunchCooperativeKernel` does; the dimensions are `dim3`, an int or a tuple of up to three.
 
     `f` is the function, `gridDim` groups of `blockDimX` work-items; `kernelParams`, `sharedMemBytes` and `stream` as
     there. Does not block.
     """
-    return _launch(f, extents_of(gridDim), extents_of(blockDimX), sharedMemBytes, stream, kernelParams)
+    _launch(f, extents_of(gridDim), extents_of(blockDimX), sharedMemBytes, stream, kernelParams)
 
 
 # -- libraries
@@ -447,13 +426,14 @@ hipLibrary_t: TypeAlias = ihipModule_t
 hipKernel_t: TypeAlias = ihipModuleSymbol_t
 
 
+@api(outputs=3)
 def hipLibraryLoadData(
     code: Any,
     jitOptionsValues: Any = None,
     numJitOptions: int = 0,
     libraryOptionValues: Any = None,
     numLibraryOptions: int = 0,
-) -> Result:
+) -> tuple[ihipModule_t, None, None]:
     """Build a library for the current device; ``(hipError_t, library, None, None)``. See `hipModuleLoadData`.
 
     `code` is what `hipModuleLoadData` takes. The options are `jitOptionsValues`, `numJitOptions`, `libraryOptionValues`
@@ -461,22 +441,23 @@ def hipLibraryLoadData(
 
     The options say how other compilers are to go about it, and are not looked at.
     """
-    return (*hipModuleLoadData(code), None, None)
+    return load(code), None, None
 
 
+@api(outputs=3)
 def hipLibraryLoadFromFile(
     fileName: Any,
     jitOptionsValues: Any = None,
     numJitOptions: int = 0,
     libraryOptionValues: Any = None,
     numLibraryOptions: int = 0,
-) -> Result:
+) -> tuple[ihipModule_t, None, None]:
     """Build a library from a file; ``(hipError_t, library, None, None)``. See `hipModuleLoad`.
 
     `fileName` is the file. `jitOptionsValues`, `numJitOptions`, `libraryOptionValues` and `numLibraryOptions` are not
     looked at. Blocks while it compiles.
     """
-    return (*hipModuleLoad(fileName), None, None)
+    return load(read_image(fileName)), None, None
 
 
 hipLibraryUnload: HipFunction = alias(hipModuleUnload, "hipLibraryUnload", module="library")
@@ -548,26 +529,27 @@ def hipKernelGetParamInfo(kernel: Any, paramIndex: int) -> tuple[int, int]:
     return at, parameter.nbytes
 
 
-@api()
-def _check_device(kernel: Any, dev: int) -> None:
+def _kernel_on(kernel: Any, dev: int) -> Any:
+    """Return a kernel, whose device has to be this one."""
     if number_of(kernel_of(kernel).device) != device_number(dev):
         raise HipError(hipError_t.hipErrorInvalidDevice, "the kernel is another device's")
+    return kernel
 
 
-def hipKernelGetAttribute(attrib: int, kernel: Any, dev: int) -> Result:
+@api(outputs=1)
+def hipKernelGetAttribute(attrib: int, kernel: Any, dev: int) -> int:
     """Return ``(hipError_t, value)``. See `hipFuncGetAttribute`; hipErrorInvalidDevice for another device.
 
     `attrib` is a hipFunction_attribute, `kernel` what `hipLibraryGetKernel` returned, and `dev` the number of its
     device.
     """
-    code = _check_device(kernel, dev)[0]
-    return hipFuncGetAttribute(attrib, kernel) if code == OK else (code, None)
+    return _attribute(attrib, _kernel_on(kernel, dev))
 
 
-def hipKernelSetAttribute(attrib: int, value: int, kernel: Any, dev: int) -> Result:
+@api()
+def hipKernelSetAttribute(attrib: int, value: int, kernel: Any, dev: int) -> None:
     """Check an attribute; ``(hipError_t,)``. See `hipFuncSetAttribute`; hipErrorInvalidDevice for another device.
 
     `attrib`, `kernel` and `dev` as for `hipKernelGetAttribute`; `value` as there.
     """
-    result = _check_device(kernel, dev)
-    return hipFuncSetAttribute(kernel, attrib, value) if result[0] == OK else result
+    _check_attribute(_kernel_on(kernel, dev), attrib, value)

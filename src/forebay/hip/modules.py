@@ -104,7 +104,8 @@ def _source_of(image: Any) -> tuple[Any, Any, Code | None]:
     return source, (), None
 
 
-def _load(image: Any) -> ihipModule_t:
+def load(image: Any) -> ihipModule_t:
+    """Build a module for the current device; errors as for `hipModuleLoadData`."""
     device = current_device()
     module = ihipModule_t(FIRST_MODULE + 16 * next(_numbers))
     try:
@@ -153,7 +154,7 @@ def hipModuleLoadData(image: Any) -> ihipModule_t:
     (`last_exception` has the compiler's log), hipErrorNoBinaryForGpu for AMD's code objects, for SPIR-V on a device
     that takes none, and for code with variables on a device that has none.
     """
-    return _load(image)
+    return load(image)
 
 
 @api(outputs=1)
@@ -162,7 +163,7 @@ def hipModuleLoadDataEx(image: Any, numOptions: int = 0, options: Any = None, op
 
     `image` as there; the options are `numOptions`, `options` and `optionValues`. Blocks while it compiles.
     """
-    return _load(image)
+    return load(image)
 
 
 hipModuleLoadFatBinary: HipFunction = alias(hipModuleLoadData, "hipModuleLoadFatBinary", image="fatbin")
@@ -175,13 +176,17 @@ def hipModuleLoad(fname: Any) -> ihipModule_t:
     `fname` is the file's name, str or bytes: hipErrorInvalidValue for an empty one. Blocks while it compiles. Returns
     ``(hipError_t, module)``.
     """
+    return load(read_image(fname))
+
+
+def read_image(fname: Any) -> bytes:
+    """Return what is in a file; hipErrorInvalidValue for an empty name, hipErrorFileNotFound."""
     if not fname:
         raise invalid("the file name is empty")
     try:
-        image = read_file(os.fsdecode(fname), MOST_OF_CODE)
+        return read_file(os.fsdecode(fname), MOST_OF_CODE)
     except (OSError, ValueError) as error:  # the latter for a name that none can have
         raise HipError(hipError_t.hipErrorFileNotFound, str(error)) from error
-    return _load(image)
 
 
 def module_of(module: Any) -> ihipModule_t:

@@ -16,11 +16,12 @@ from forebay.hip import allocations, facts
 from forebay.hip.allocations import Allocation, find
 from forebay.hip.arrays import Format, array_of, hipArray, need_textures
 from forebay.hip.devices import current_device, current_number, on_reset
-from forebay.hip.errors import HipError, HipFunction, alias, api, check_params, enumerator, invalid
+from forebay.hip.errors import HipError, HipFunction, alias, api, check_params, define, enumerator, invalid
 from forebay.hip.facts import (
     HIP_RESOURCE_DESC,
     HIP_RESOURCE_VIEW_DESC,
     HIP_TEXTURE_DESC,
+    Record,
     hipError_t,
     hipMemoryType,
     hipResourceDesc,
@@ -345,28 +346,27 @@ def hipDestroyTextureObject(textureObject: Any) -> None:
         destroy(textureObject, hipTextureObject_t)
 
 
-@api(outputs=1)
-def hipGetTextureObjectResourceDesc(textureObject: Any) -> hipResourceDesc:
-    """Return ``(hipError_t, hipResourceDesc)`` that an object was made with; hipErrorInvalidValue for no object."""
-    found: hipResourceDesc = texture_object(textureObject).resource.copy()
-    return found
+def _asked(member: str, kind: type[Record], without: str = "no object") -> HipFunction:
+    def get(textureObject: Any) -> Any:
+        return copy_of_member(textureObject, member)
+
+    name = f"hipGetTextureObject{kind.__name__[3:]}"
+    doc = f"Return ``(hipError_t, {kind.__name__})`` that an object was made with; hipErrorInvalidValue for {without}."
+    get.__annotations__["return"] = kind.__name__
+    return define(name, get, doc, outputs=1)
 
 
-@api(outputs=1)
-def hipGetTextureObjectTextureDesc(textureObject: Any) -> hipTextureDesc:
-    """Return ``(hipError_t, hipTextureDesc)`` that an object was made with; hipErrorInvalidValue for no object."""
-    found: hipTextureDesc = texture_object(textureObject).texture.copy()
-    return found
+def copy_of_member(textureObject: Any, member: str) -> Any:
+    """Return a copy of a structure that a texture object was made with; hipErrorInvalidValue when there is none."""
+    found = getattr(texture_object(textureObject), member)
+    if found is None:
+        raise invalid(f"the texture object was made without a {member}")
+    return found.copy()
 
 
-@api(outputs=1)
-def hipGetTextureObjectResourceViewDesc(textureObject: Any) -> hipResourceViewDesc:
-    """Return ``(hipError_t, hipResourceViewDesc)`` of an object; hipErrorInvalidValue for one without a view."""
-    view = texture_object(textureObject).view
-    if view is None:
-        raise invalid("the texture object was made without a view")
-    found: hipResourceViewDesc = view.copy()
-    return found
+hipGetTextureObjectResourceDesc: HipFunction = _asked("resource", hipResourceDesc)
+hipGetTextureObjectTextureDesc: HipFunction = _asked("texture", hipTextureDesc)
+hipGetTextureObjectResourceViewDesc: HipFunction = _asked("view", hipResourceViewDesc, "one without a view")
 
 
 @api(outputs=1)
@@ -479,7 +479,5 @@ def hipTexObjectGetTextureDesc(texObject: Any) -> HIP_TEXTURE_DESC:
 @api(outputs=1)
 def hipTexObjectGetResourceViewDesc(texObject: Any) -> HIP_RESOURCE_VIEW_DESC:
     """Return ``(hipError_t, HIP_RESOURCE_VIEW_DESC)`` of an object; hipErrorInvalidValue for one without a view."""
-    view = texture_object(texObject).view
-    if view is None:
-        raise invalid("the texture object was made without a view")
+    view = copy_of_member(texObject, "view")
     return HIP_RESOURCE_VIEW_DESC(**{name: view[name] for name in view.PROPERTIES()})
