@@ -44,6 +44,11 @@ def finished_before_exit(what: str) -> Iterator[None]:
             _changed.notify_all()
 
 
+def is_ending() -> bool:
+    """Whether the interpreter ends, and devices are closed or about to be."""
+    return _ending
+
+
 def end_calls() -> None:
     """Let no such block begin, and wait for those that have begun."""
     global _ending

@@ -97,6 +97,17 @@ def select(words: str | None = None) -> DeviceInfo:
     raise DeviceNotFoundError("\n".join([f"{problem}; {lines[0]}", *lines[1:]]))
 
 
+def beside(name: str) -> str:
+    """Say which other devices than this one there are, or why they cannot be used; empty where there is none."""
+    return "; ".join(
+        f"{each.name} ({each.platform}) can be used, see {VARIABLE}"
+        if each.usable
+        else f"{each.name} ({each.platform}) cannot be used: {each.reason}; {each.advice}"
+        for each in devices()
+        if each.name != name
+    )
+
+
 def open_driver(info: DeviceInfo) -> DriverDevice:
     """Open a usable device of `select`. Raises the errors of its driver."""
     log.info("opening %s: %s, %s", info.name, info.description, info.platform)

@@ -1297,9 +1297,13 @@ def launch_with_arrays(queue: Queue, kernel: Kernel, grid: Any, block: Any, argu
         for i, each in enumerate(arguments)
     ]
     arrays: list[tuple[int, Any]] = [(i, each) for i, each in enumerate(arguments) if isinstance(each, np.ndarray)]
-    written = [(i, array) for i, array in arrays if array.flags.writeable and not given[i].read_only]
+    written = [(i, array) for i, array in arrays if not given[i].read_only]
     for i, array in arrays:
         problem = why_unfit(array) or ("" if array.size else f"it is empty (shape {array.shape})")
+        if not array.flags.writeable and not given[i].read_only:
+            raise argument_error(
+                kernel, places[i], "this array is read-only, and the parameter is not const: declare it const if the "
+                "kernel only reads it, else pass a copy", InvalidArgumentError)
         if problem:
             raise argument_error(
                 kernel, places[i], f"this array cannot be copied to the device: {problem}", InvalidArgumentError)

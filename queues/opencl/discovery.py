@@ -11,7 +11,6 @@ which on most machines means Intel's FPGA emulator. Within a group the order is 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import dataclasses
 import fcntl
 import functools
@@ -26,7 +25,7 @@ from typing import IO, Any
 from forebay.core.driver import PROBE, DeviceInfo, Found, first_line, numbered
 from forebay.core.errors import how_to_install
 from forebay.queues.kernels.cache import BinaryCache, key_of, without_waiting
-from forebay.spirv.intel_cpu.runtime import INTEL_CPU, chosen_by_user, intel_cpu_runtime, shown_to_loader
+from forebay.spirv.intel_cpu.runtime import INTEL_CPU, chosen_by_user, intel_cpu_runtime, platform_of, shown_to_loader
 
 POCL = "Portable Computing Language"
 GET_CPU_RUNTIME = f"{how_to_install('cpu')} for a driver that runs on any x86-64 CPU and needs no root"
@@ -48,6 +47,10 @@ def look() -> Found:
         if getattr(error, "code", None) != PLATFORM_NOT_FOUND_KHR:
             return Found([], f"the OpenCL loader failed: {first_line(str(error))}")
         platforms = []
+    is_seen = any(platform.name.strip() == INTEL_CPU for platform in platforms)
+    if runtime is not None and not is_seen and not chosen_by_user():  # OpenCL was used in this process before
+        with contextlib.suppress(OSError):
+            platforms.append(cl.Platform.from_int_ptr(platform_of(runtime), retain=False))
 
     natives: list[Any] = []
     for platform in platforms:
@@ -159,13 +162,11 @@ def _missing(runtime: Path) -> DeviceInfo:
         advice = f"unset {chosen}, or set it to {runtime}"
     else:
         try:
-            ctypes.CDLL(str(runtime))
+            platform_of(runtime)
+            reason, advice = "the loader cannot use it", "import forebay.icd before anything else uses OpenCL"
         except OSError as error:
             reason = f"its library cannot be loaded: {first_line(str(error))}"
             advice = "pip install intel-cmplr-lib-rt, which has the libraries that intel-opencl-rt needs"
-        else:
-            reason = "OpenCL was used in this process before forebay could show this driver to the loader"
-            advice = "import forebay.icd before anything else uses OpenCL"
     try:
         version = importlib.metadata.version("intel-opencl-rt")
     except importlib.metadata.PackageNotFoundError:

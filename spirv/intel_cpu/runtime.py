@@ -8,6 +8,7 @@ This module is plain Python and needs none of forebay's compiled modules.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib.metadata
 import os
 import site
@@ -17,7 +18,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["INTEL_CPU", "chosen_by_user", "intel_cpu_runtime", "shown_to_loader"]
+__all__ = ["INTEL_CPU", "chosen_by_user", "intel_cpu_runtime", "platform_of", "shown_to_loader"]
 
 INTEL_CPU = "Intel(R) OpenCL"  # its GPU platform is "Intel(R) OpenCL Graphics", so compare, do not search
 INTEL_LIBRARY = "intelocl.dll" if sys.platform == "win32" else "libintelocl.so"
@@ -91,3 +92,26 @@ def _system_icds() -> Iterator[Path]:
             broken = os.path.isabs(library) and not os.path.exists(library)
             if library and not broken and not os.path.basename(library).startswith(INTEL_LIBRARY):
                 yield icd
+
+
+def platform_of(runtime: Path) -> int:
+    """Return the runtime's cl_platform_id, which its library itself gives as it does to a loader.
+
+    For a loader that has looked for drivers before: it calls the driver of any object that it is given.
+
+    Raises
+    ------
+    OSError
+        When the library cannot be loaded, or is no OpenCL driver.
+    """
+    library, platform = ctypes.CDLL(str(runtime)), ctypes.c_void_p()
+    try:
+        find = library.clGetExtensionFunctionAddress
+    except AttributeError as error:
+        raise OSError(str(error)) from None
+    find.restype, find.argtypes = ctypes.c_void_p, (ctypes.c_char_p,)
+    address = find(b"clIcdGetPlatformIDsKHR")
+    prototype = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p)
+    if not address or prototype(address)(1, ctypes.byref(platform), None) or not platform.value:
+        raise OSError(f"{runtime} has no platform")
+    return platform.value

@@ -68,6 +68,8 @@ def test_a_device_without_a_compiler_names_both_ways_out(device):
         device.program(SCALE)
     for words in (device.name, "takes no SPIR-V", "forebay[cpu,hip]", "forebay[cuda]"):
         assert words in str(caught.value)
+    for other in fb.devices():
+        assert other.name == device.name or (other.reason or f"{other.name} ({other.platform})") in str(caught.value)
 
 
 def test_a_closed_device_is_refused_before_it_compiles(device):

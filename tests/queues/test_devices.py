@@ -108,7 +108,7 @@ FROM_PIP = {  # what comes before, the environment; whether Intel's runtime is u
     "broken files beside it": ("", {"OCL_ICD_VENDORS": "{folder}/icds"}, True, "", ""),
     "OCL_ICD_VENDORS": ("", {"OCL_ICD_VENDORS": "{folder}"}, False, "OCL_ICD_VENDORS", "OCL_ICD_VENDORS"),
     "OPENCL_VENDOR_PATH": ("", {"OPENCL_VENDOR_PATH": "{folder}"}, False, "OPENCL_VENDOR_PATH", "OPENCL_VENDOR_PATH"),
-    "OpenCL used before": (PYOPENCL_FIRST, {}, False, "before forebay", "import forebay.icd"),
+    "OpenCL used before": (PYOPENCL_FIRST, {}, True, "", ""),
     "no library": (BROKEN, {}, False, INTEL_LIBRARY, "intel-cmplr-lib-rt"),
 }
 
@@ -155,6 +155,25 @@ for name in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES"):
     assert list(tmp_path.glob("forebay*")) == []
     assert {device["platform"] for device in alone} <= set(both.strip().split("|"))
     output_of("-c", code, **UNCHOSEN | {"TMPDIR": tmp_path, "OCL_ICD_FILENAMES": tmp_path / "none.so"})
+
+
+@about_opencl
+@needs_intel
+@pytest.mark.needs("a compiler of HIP C++")
+def test_it_is_the_default_after_other_uses_of_opencl():
+    """pyopencl's loader has looked for drivers before, and may have found another one for CPUs."""
+    code = (
+        PYOPENCL_FIRST
+        + """
+import forebay as fb
+device, x = fb.Device("opencl:cpu"), None
+kernel = device.program('extern "C" __global__ void f(int* x) { x[threadIdx.x] = threadIdx.x; }')["f"]
+x = device.zeros(8, "i4")
+device.queue().launch(kernel, 1, 8, x)
+print(device.info.platform, *x.get())
+"""
+    )
+    assert output_of("-c", code, **UNCHOSEN) == f"{INTEL_CPU} 0 1 2 3 4 5 6 7\n"
 
 
 @about_opencl

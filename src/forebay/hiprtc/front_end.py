@@ -17,6 +17,7 @@ from forebay.hiprtc.options import Options, split_options
 from forebay.queues.device import Device
 from forebay.queues.kernels.parameters import KernelInfo, VariableSignature
 from forebay.queues.kernels.program import Compiled, check_text, language_of
+from forebay.queues.selection import beside
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,11 @@ def prepare(
         made = compile_cpp(compiler, source, name, headers, options, expressions)
         return Prepared(made.code, (), made.kernels, made.variables, made.lowered, made.log)
     if Language.SPIRV not in device.driver.languages:
+        others = beside(device.name)
         raise NotSupportedError(
             f"HIP C++: {device.name} takes no SPIR-V, which clang makes of it, and its driver has no compiler of C++; "
-            f"use a driver that takes SPIR-V ({how_to_install('cpu,hip')} for CPUs), or CUDA's for an NVIDIA GPU "
+            + (f"{others}; or " if others else "")
+            + f"use a driver that takes SPIR-V ({how_to_install('cpu,hip')} for CPUs), or CUDA's for an NVIDIA GPU "
             f"({how_to_install('cuda')})"
         )
     clang, why = find_clang()
