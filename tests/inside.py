@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import os
 from unittest import mock
 
 import numpy as np
@@ -11,6 +12,7 @@ import forebay as fb
 from forebay import hip, host_empty
 from forebay.queues import device as devices_module
 from forebay.queues import queue as queues_module
+from forebay.queues import selection
 from forebay.queues.graphs import graph as graphs
 from forebay.queues.kernels import build
 from forebay.queues.queue import note_unseen_wait
@@ -187,7 +189,8 @@ def forget_hip_handles(number):
 @contextlib.contextmanager
 def hip_without_devices():
     """Within the context, HIP finds no device."""
-    with mock.patch.multiple(hip.devices, _infos=[], _devices={}):
+    nothing = mock.patch.dict(os.environ, {selection.VARIABLE: "custom:99"})
+    with mock.patch.multiple(hip.devices, _infos=None, _devices={}), nothing:
         yield
 
 

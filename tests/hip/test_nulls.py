@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from forebay import hip, hiprtc
+from forebay.hip import ext
 from forebay.hip.facts import Record
 
 from .conftest import SOURCE, ok
@@ -82,7 +83,7 @@ MAKERS = {
     r".* (node|hNode|originalNode)": lambda s: ok(hip.hipGraphAddEmptyNode(s.graph(), None, 0)),
     r".* (kernelParams|args)": lambda s: [ctypes.c_int(1)],
     r"hiprtc.* (log|code|bitcode)": lambda s: bytearray(1 << 16),
-    r"hiprtc.* hiprtc_link_state": lambda s: hiprtc.hiprtcLinkCreate()[1],
+    r"hiprtc.* hip_link_state": lambda s: hiprtc.hiprtcLinkCreate()[1],
     r"hiprtc.* prog": Samples.compiled,
     r"hiprtc.* (src|image|name)": lambda s: SOURCE.encode(),
     r"hiprtc.*": lambda s: None,
@@ -110,7 +111,7 @@ def outcome(name, arguments):
     except Exception as error:
         return type(error).__name__, str(error)
     finally:
-        hip.hipStreamStepEnd(None)
+        ext.hipStreamStepEnd(None)
         hip.hipStreamEndCapture(hip.hipStreamPerThread)
     return result[0].name if isinstance(result, tuple) else result
 

@@ -10,6 +10,7 @@ import pytest
 from examples import hip_graph
 from forebay import hip, hiprtc
 from tests.helpers.device_data import device_data
+from tests.helpers.processes import python
 
 
 def hip_check(call_result):
@@ -111,3 +112,43 @@ template <typename T> __global__ void add(T *c, const T *__restrict__ a, int n) 
 def test_the_example_of_graphs(device, capsys):
     hip_graph.main()
     assert len(capsys.readouterr().out.splitlines()) == 4
+
+
+AT_EXIT = """
+from forebay import hip
+
+def ok(result):
+    if int(result[0]):
+        raise RuntimeError(f"{result[0].name}: {hip.last_exception()!r}")
+    return result[1] if len(result) == 2 else result[1:]
+
+class Owner:
+    def __init__(self, make, *ends):
+        self.what, self.ends, self.ok = ok(make()), ends, ok
+    def __del__(self):
+        for end in self.ends:
+            self.ok(end(self.what))
+
+stream, graph = ok(hip.hipStreamCreate()), ok(hip.hipGraphCreate(0))
+kept = [
+    Owner(lambda: hip.hipMalloc(64), hip.hipFree),
+    Owner(lambda: hip.hipMallocAsync(64, stream), lambda memory: hip.hipFreeAsync(memory, stream)),
+    Owner(lambda: hip.hipHostMalloc(64), hip.hipHostFree),
+    Owner(hip.hipStreamCreate, hip.hipStreamSynchronize, hip.hipStreamDestroy),
+    Owner(hip.hipEventCreate, hip.hipEventSynchronize, hip.hipEventDestroy),
+    Owner(lambda: hip.hipModuleLoadData(b"kernel void f(global int* x) { }"), hip.hipModuleUnload),
+    Owner(lambda: hip.hipGraphCreate(0), hip.hipGraphDestroy),
+    Owner(lambda: hip.hipGraphInstantiateWithFlags(graph, 0), hip.hipGraphExecDestroy),
+    Owner(hip.hipGetDevice, lambda device: hip.hipDeviceSynchronize()),
+]
+copies = Owner(lambda: hip.hipMalloc(64), lambda memory: hip.hipMemset(memory, 0, 64))
+"""
+
+
+@pytest.mark.needs("the default device")
+def test_what_is_freed_at_exit_is_freed():
+    """The devices are closed before destructors of globals run. What would change memory is an error there."""
+    done = python("-c", AT_EXIT, fresh=True, timeout=60)
+    errors = [line for line in done.stderr.splitlines() if line.startswith("RuntimeError")]
+    assert done.returncode == 0
+    assert [error.split(":")[1].strip() for error in errors] == ["hipErrorContextIsDestroyed"]

@@ -5,8 +5,9 @@ import ctypes
 import numpy as np
 import pytest
 
-from forebay import hip
+from forebay import hip, hiprtc
 from forebay.core.driver import Language
+from forebay.hip import ext
 from tests.helpers.limits import limits
 from tests.inside import hip_without_devices
 
@@ -210,16 +211,16 @@ def test_values_in_memory(refused, bits):
 
 def test_steps(refused):
     stream, other = ok(hip.hipStreamCreate()), ok(hip.hipStreamCreate())
-    refused(E.hipErrorIllegalState, ("hipStreamStepEnd", stream))
-    ok(hip.hipStreamStepBegin(stream))
+    refused(E.hipErrorIllegalState, (ext.hipStreamStepEnd, stream))
+    ok(ext.hipStreamStepBegin(stream))
     refused(
         E.hipErrorIllegalState,
-        ("hipStreamStepBegin", each(stream, other)), ("hipStreamStepEnd", other), ("hipStreamBeginCapture", stream),
+        (ext.hipStreamStepBegin, each(stream, other)), (ext.hipStreamStepEnd, other), ("hipStreamBeginCapture", stream),
     )  # fmt: skip
-    ok(hip.hipStreamStepEnd(stream))
-    refused(E.hipErrorIllegalState, ("hipStreamStepEnd", stream))
+    ok(ext.hipStreamStepEnd(stream))
+    refused(E.hipErrorIllegalState, (ext.hipStreamStepEnd, stream))
     ok(hip.hipStreamBeginCapture(stream))
-    refused(E.hipErrorIllegalState, ("hipStreamStepBegin", stream))
+    refused(E.hipErrorIllegalState, (ext.hipStreamStepBegin, stream))
     ok(hip.hipStreamEndCapture(stream))
 
 
@@ -956,6 +957,16 @@ def test_without_a_device():
     with hip_without_devices():
         for name, *given in (
             ("hipGetDeviceCount",), ("hipGetDevice",), ("hipInit", 0), ("hipDeviceSynchronize",), ("hipStreamCreate",),
-            ("hipMalloc", 10),
+            ("hipMalloc", 10), ("hipSetDevice", 0), ("hipGetDeviceProperties", 0), ("hipModuleLoadData", SOURCE),
         ):  # fmt: skip
             assert code(getattr(hip, name)(*given)) == E.hipErrorNoDevice
+            assert "no device matches 'custom:99' (from the environment variable FOREBAY_DEVICE)" in said()
+        program = ok(hiprtc.hiprtcCreateProgram(b'extern "C" __global__ void f(int* x) { }', b"f", 0, [], []))
+        assert hiprtc.hiprtcCompileProgram(program, 0, []) == (hiprtc.hiprtcResult.HIPRTC_ERROR_COMPILATION,)
+        log = bytearray(ok(hiprtc.hiprtcGetProgramLogSize(program)))
+        ok(hiprtc.hiprtcGetProgramLog(program, log))
+        assert b"(from the environment variable FOREBAY_DEVICE)" in log
+
+
+def said():
+    return str(hip.last_exception())

@@ -5,6 +5,7 @@ import ctypes
 import pytest
 
 from forebay import hip
+from forebay.hip import ext
 from tests.helpers.device_data import device_data
 from tests.helpers.threads import in_thread
 
@@ -187,10 +188,10 @@ def test_a_step_that_repeats(function, kind):
     )()[1]
     memory = ints()
     for i in range(6):
-        ok(hip.hipStreamStepBegin(stream))
+        ok(ext.hipStreamStepBegin(stream))
         for k in (i, 1, 2):
             launch(function("add"), stream, memory, k)
-        ok(hip.hipStreamStepEnd(stream))
+        ok(ext.hipStreamStepEnd(stream))
     ok(hip.hipStreamSynchronize(stream))
     assert device_data(read(memory)) == [sum(range(6)) + 18] * N
 
@@ -198,17 +199,17 @@ def test_a_step_that_repeats(function, kind):
 def test_a_stream_that_is_destroyed_in_its_step(function):
     stream, memory = ok(hip.hipStreamCreate()), ints()
     for _ in range(3):
-        ok(hip.hipStreamStepBegin(stream))
+        ok(ext.hipStreamStepBegin(stream))
         launch(function("add"), stream, memory, 1)
         launch(function("add"), stream, memory, 2)
-        ok(hip.hipStreamStepEnd(stream))
-    ok(hip.hipStreamStepBegin(stream))
+        ok(ext.hipStreamStepEnd(stream))
+    ok(ext.hipStreamStepBegin(stream))
     launch(function("add"), stream, memory, 1)
     ok(hip.hipStreamDestroy(stream))
-    assert code(hip.hipStreamStepEnd(stream)) == E.hipErrorContextIsDestroyed
+    assert code(ext.hipStreamStepEnd(stream)) == E.hipErrorContextIsDestroyed
     other = ok(hip.hipStreamCreate())
-    ok(hip.hipStreamStepBegin(other))
-    ok(hip.hipStreamStepEnd(other))
+    ok(ext.hipStreamStepBegin(other))
+    ok(ext.hipStreamStepEnd(other))
 
 
 # Functions whose null stream is the thread's own

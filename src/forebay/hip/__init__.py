@@ -66,9 +66,17 @@ def _is_public(name: str, value: object) -> bool:
 
 
 _public = {name: value for part in _PARTS for name, value in vars(part).items() if _is_public(name, value)}
-_public |= per_thread(_public) | unavailable()
+_unavailable = unavailable()
+_public |= per_thread(_public) | _unavailable
 globals().update(_public)
-__all__ = sorted(_public)
+__all__ = sorted([*_public, "has_symbol"])
+
+
+def has_symbol(name: str | bytes) -> bool:
+    """Return whether a function of this name is there, and does something on some device."""
+    text = name if isinstance(name, str) else bytes(name).decode(errors="replace")
+    there = globals().get(text) if text in __all__ and text not in _unavailable else None
+    return callable(there) and not isinstance(there, type)
 
 
 class NotThereError(NotSupportedError, AttributeError):

@@ -11,11 +11,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
+from forebay.core.errors import InvalidArgumentError
 from forebay.hip import allocations, facts
 from forebay.hip.allocations import Allocation, Place, found_at
 from forebay.hip.devices import current_device, current_number, device_number, device_of, number_of
-from forebay.hip.errors import HipError, Result, api, check_params, enumerator, invalid
+from forebay.hip.errors import HipError, api, check_params, enumerator, invalid
 from forebay.hip.events import enter_shared, event_of, ihipEvent_t
 from forebay.hip.facts import (
     Opaque,
@@ -57,44 +57,25 @@ def hipMemPtrGetInfo(ptr: Any) -> int:
     return found_at(ptr)[0].nbytes
 
 
-def _describe(attributes: hipPointerAttribute_t, ptr: Any) -> None:
+def _describe(ptr: Any) -> hipPointerAttribute_t:
     allocation, offset = found_at(ptr)
-    address = allocation.base + offset
+    address, attributes = allocation.base + offset, hipPointerAttribute_t()
     attributes.type, attributes.device = allocation.kind, allocation.device
     attributes.isManaged = int(allocation.kind == hipMemoryType.hipMemoryTypeManaged)
     attributes.allocationFlags = allocation.flags
     attributes.devicePointer = Pointer(address if isinstance(allocation.memory, Buffer) else None)
     on_device = allocation.kind == hipMemoryType.hipMemoryTypeDevice
     attributes.hostPointer = Pointer(None if on_device else address)
-
-
-@api()
-def _attributes_into(attributes: Any, ptr: Any) -> None:
-    if not isinstance(attributes, hipPointerAttribute_t):
-        raise ArgumentTypeError(f"attributes is a hipPointerAttribute_t, not {type(attributes).__name__}")
-    _describe(attributes, ptr)
+    return attributes
 
 
 @api(outputs=1)
-def _attributes(ptr: Any) -> hipPointerAttribute_t:
-    made = hipPointerAttribute_t()
-    _describe(made, ptr)
-    return made
+def hipPointerGetAttributes(ptr: Any) -> hipPointerAttribute_t:
+    """Find out what a pointer points to; ``(hipError_t, hipPointerAttribute_t)``.
 
-
-_NOT_GIVEN = object()
-
-
-def hipPointerGetAttributes(attributes: Any = _NOT_GIVEN, ptr: Any = _NOT_GIVEN) -> Result:
-    """Find out what a pointer points to: with one argument, or as in older versions with two.
-
-    ``hipPointerGetAttributes(ptr)`` returns ``(hipError_t, hipPointerAttribute_t)``, and
-    ``hipPointerGetAttributes(attributes, ptr)`` fills in a hipPointerAttribute_t and returns ``(hipError_t,)``.
-    hipErrorInvalidValue for memory that is not from here.
+    `ptr` points anywhere into an allocation; hipErrorInvalidValue for memory that is not from here.
     """
-    if attributes is _NOT_GIVEN:
-        return _attributes(ptr)
-    return _attributes(attributes) if ptr is _NOT_GIVEN else _attributes_into(attributes, ptr)
+    return _describe(ptr)
 
 
 # What C writes for each, and where its value is found.
@@ -127,8 +108,7 @@ def hipPointerGetAttribute(data: Any, attribute: int, ptr: Any) -> None:
 
     hipErrorInvalidValue for other attributes and for memory that is not from here.
     """
-    made = hipPointerAttribute_t()
-    _describe(made, ptr)
+    made = _describe(ptr)
     try:
         c_type, find = ATTRIBUTES[hipPointer_attribute(attribute)]
     except (KeyError, ValueError):

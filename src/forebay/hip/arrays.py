@@ -5,7 +5,7 @@ They are memory of the device as any other, in rows without gaps. An element is 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -177,6 +177,10 @@ class hipArray(Number):
         there = self.row, self.rows, self.slices
         if any(at + count > most for at, count, most in zip(position, extent, there, strict=True)):
             raise invalid(f"{extent} bytes, rows and planes from {position} on: the array has {there}")
+
+
+hipArray_t: TypeAlias = hipArray
+hipArray_const_t: TypeAlias = hipArray
 
 
 @on_reset

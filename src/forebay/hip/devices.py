@@ -14,7 +14,7 @@ from typing import Any
 
 from forebay.c_string import CString
 from forebay.core.driver import DeviceInfo
-from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError
+from forebay.core.errors import ArgumentTypeError
 from forebay.core.process import refuse_on_host_thread
 from forebay.hip.compiled.calls import forget_own, set_null_queue
 from forebay.hip.errors import HipError, HipFunction, alias, api, asserting, check_assertions, invalid
@@ -47,14 +47,11 @@ def on_reset(forget: Callable[[int], None]) -> Callable[[int], None]:
 
 
 def infos() -> list[DeviceInfo]:
-    """Return the devices there are, by number."""
+    """Return the devices there are, by number. Raises `DeviceNotFoundError`, which says why there is none."""
     global _infos
     with _lock:
         if _infos is None:
-            try:
-                default = selection.select()
-            except DeviceNotFoundError:
-                return []  # and look again next time
+            default = selection.select()
             _, kind, index = selection.parse(os.environ.get(selection.VARIABLE, ""))
             same = [d for d in selection.DRIVERS[default.backend].discover() if d.usable and kind in (None, d.kind)]
             _infos = [default] if index is not None else sorted(same, key=lambda device: device != default)
@@ -82,10 +79,7 @@ def device_of(number: int) -> Device:
         with _lock:
             device = _devices.get(number)
             if device is None or device.closed:
-                there = infos()
-                if not there:
-                    raise HipError(hipError_t.hipErrorNoDevice)
-                device = Device(there[number].name, timing=True)
+                device = Device(infos()[number].name, timing=True)
                 _devices[number] = device
                 _note_null_queue()
     return device
@@ -107,7 +101,10 @@ def current_number() -> int:
 def current_device() -> Device:
     """Return the `forebay.Device` that is this thread's current one. Not part of HIP.
 
-    hipErrorNoDevice when no device can be used.
+    Raises
+    ------
+    DeviceNotFoundError
+        When no device can be used; its message says why.
     """
     return device_of(_current.number)
 
@@ -163,15 +160,12 @@ def hipInit(flags: int) -> None:
     """Do nothing but check; ``(hipError_t,)``: hipErrorInvalidValue for flags, hipErrorNoDevice without a device."""
     if flags:
         raise invalid(f"hipInit: flags have to be 0, not {flags}")
-    if not infos():
-        raise HipError(hipError_t.hipErrorNoDevice)
+    infos()
 
 
 @api(outputs=1)
 def hipGetDeviceCount() -> int:
     """Return ``(hipError_t, count)``; hipErrorNoDevice when no device can be used."""
-    if not infos():
-        raise HipError(hipError_t.hipErrorNoDevice)
     return len(infos())
 
 
@@ -187,8 +181,7 @@ def hipSetDevice(deviceId: int) -> None:
 @api(outputs=1)
 def hipGetDevice() -> int:
     """Return ``(hipError_t, number)`` of this thread's current device; hipErrorNoDevice when no device can be used."""
-    if not infos():
-        raise HipError(hipError_t.hipErrorNoDevice)
+    infos()
     return _current.number
 
 

@@ -6,6 +6,7 @@ import enum
 import functools
 import inspect
 import re
+import sys
 import textwrap
 import threading
 import types
@@ -14,6 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from forebay.c_string import CString
 from forebay.core import errors
+from forebay.core.process import is_ending
 from forebay.hip.compiled import calls
 from forebay.hip.compiled.calls import is_null, last_returned, note_returned
 from forebay.hip.facts import FACTS, Record, hipError_t
@@ -113,8 +115,14 @@ def record(code: hipError_t, error: Exception) -> None:
         _state.exception = error
 
 
-def failed(error: Exception, outputs: int) -> Result:
-    """Return what a call returns that has this many outputs and ended with this; remember it.
+ENDS = re.compile("Close|Destroy|Free|Release|Reset|Synchronize|Unload|Unregister")
+
+
+def failed(error: Exception, outputs: int, name: str = "") -> Result:
+    """Return what a call of this name returns that has this many outputs and ended with this; remember it.
+
+    While the interpreter ends, a function that ends something succeeds: all devices are closed before destructors of
+    globals run. AMD's runtime outlives the interpreter, so there programs see no error either.
 
     Raises
     ------
@@ -123,6 +131,8 @@ def failed(error: Exception, outputs: int) -> Result:
     """
     if isinstance(error, errors.ArgumentTypeError):
         raise error
+    if is_ending() and outputs == 0 and ENDS.search(name):
+        return SUCCESS
     code = code_of(error)
     record(code, error)
     return (code, *[None] * outputs)
@@ -130,7 +140,7 @@ def failed(error: Exception, outputs: int) -> Result:
 
 def _ordinary_failed(error: Exception, definition: Any) -> Result:
     outputs: int = definition.outputs
-    return failed(error, outputs)
+    return failed(error, outputs, definition.__name__)
 
 
 calls.connect(SUCCESS, (hipError_t.hipErrorNotReady,), _ordinary_failed)
@@ -149,24 +159,84 @@ def _completed(text: str, parameters: tuple[str, ...]) -> str:
     return "\n\n    ".join((first, lines, *others)) + "\n    "
 
 
+class _Forms:
+    """How hip-python 6 and 7 call a function where 10 calls it otherwise."""
+
+    LISTS = ("pDependencies", "dependencies", "from_", "to", "options")  # there they are outputs: null pointers
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        code = function.__code__
+        self.function = function
+        self.names = code.co_varnames[: code.co_argcount]
+        self.most = sys.maxsize if code.co_flags & inspect.CO_VARARGS else len(self.names)
+        self.lists = [name for name in self.names if name in self.LISTS]
+        self.without_lists = self.most - len(self.lists) if self.lists else -1
+
+    def call_without_lists(self, call: Callable[..., Result], args: Result, kwargs: dict[str, Any]) -> Result:
+        """Call it without its lists, and return None for each."""
+        places = [self.names.index(name) for name in self.lists]
+        if any(isinstance(args[place], (list, tuple)) for place in places if place < len(args)):
+            self.function(*args, **kwargs)  # raises TypeError: the length of this one is missing
+        given = list(args)
+        for place in places:
+            if place <= len(given):
+                given.insert(place, None)
+            else:
+                kwargs = {**kwargs, self.names[place]: None}
+        return (*call(*given, **kwargs), *[None] * len(places))
+
+    def call_filling(self, call: Callable[..., Result], args: Result, kwargs: dict[str, Any]) -> Result:
+        """Call it with what it returns among the arguments: structures before or after them, which it fills in."""
+        named = {name: value for name, value in kwargs.items() if name in self.names}
+        if "bufferSize" in self.names and len(args) + len(kwargs) == self.most + 1:  # a log's, which is the last output
+            at = self.names.index("bufferSize")
+            return call(*args[:at], *args[at + 1 :], **named)[:-1]
+        to_fill = [value for name, value in kwargs.items() if name not in self.names]
+        extra = len(args) + len(named) - self.most
+        rest = args
+        if extra > 0:
+            leading = all(hasattr(type(each), "PROPERTIES") for each in args[:extra])
+            to_fill += args[:extra] if leading else args[-extra:]
+            rest = args[extra:] if leading else args[:-extra]
+        if not all(hasattr(type(each), "PROPERTIES") for each in to_fill):
+            self.function(*args, **kwargs)  # raises TypeError: these are too many
+        code, *returned = call(*rest, **named)
+        for structure in to_fill:
+            same = [i for i, made in enumerate(returned) if code or type(made) is type(structure)]
+            if not same:
+                raise errors.ArgumentTypeError(f"{self.function.__name__} fills in no {type(structure).__name__}")
+            made = returned.pop(same[0])
+            for name in made.PROPERTIES() if made is not None else ():
+                setattr(structure, name, getattr(made, name))
+        return (code, *returned)
+
+
 def api(outputs: int = 0) -> Callable[[Callable[..., Any]], HipFunction]:
     """Make a function that returns its outputs, or raises, one that returns a tuple with the code first.
 
     A failed call returns None for each output. A Python exception that stands for no code is raised. The function gets
-    None for every null pointer, see `NullsAsNone`.
+    None for every null pointer, see `NullsAsNone`, and can be called as in older versions, see `_Forms`.
     """
 
     def decorate(function: Callable[..., Any]) -> HipFunction:
         code = function.__code__
         function.__doc__ = _completed(function.__doc__ or "", code.co_varnames[: code.co_argcount])
         definition = calls.NullsAsNone(function)
+        forms = _Forms(function)
+        most = forms.most
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Result:
+            if kwargs or len(args) != most:
+                given = len(args) + len(kwargs)
+                if given == forms.without_lists:
+                    return forms.call_without_lists(call, args, kwargs)
+                if given > most and outputs:
+                    return forms.call_filling(call, args, kwargs)
             try:
                 result = definition(*args, **kwargs)
             except Exception as error:
-                return failed(error, outputs)
+                return failed(error, outputs, call.__name__)
             note_returned(0)
             if outputs == 0:
                 return SUCCESS

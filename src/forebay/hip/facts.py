@@ -48,12 +48,33 @@ class Record:
     if not TYPE_CHECKING:  # which knows the members
 
         def __getattr__(self, name: str) -> Any:
-            raise AttributeError(f"{type(self).__name__} has no member {name!r} that means something here")
+            verb, _, member = name.partition("_")
+            if verb not in ("get", "set") or member not in self._members:
+                raise AttributeError(f"{type(self).__name__} has no member {name!r} that means something here")
+
+            def access(i: int, *value: Any) -> Any:  # as of AMD's, which may be arrays of structures: this is one
+                structure = (self,)[i]
+                return getattr(structure, member) if verb == "get" else setattr(structure, member, *value)
+
+            return access
 
     @classmethod
     def PROPERTIES(cls) -> list[str]:
         """Return the names of the members."""
         return list(cls._members)
+
+    @classmethod
+    def fromObj(cls, pyobj: Any) -> Any:
+        """Return it when it is such a structure; TypeError for anything else: these have no memory of C's."""
+        if not isinstance(pyobj, cls):
+            raise ArgumentTypeError(f"{cls.__name__}.fromObj takes a {cls.__name__}, not {type(pyobj).__name__}")
+        return pyobj
+
+    @classmethod
+    def c_sizeof(cls) -> int:
+        """Return its bytes in C."""
+        size: int = FACTS["bytes in C"][cls.__name__]
+        return size
 
     def copy(self) -> Any:
         """Return a copy, of members that are structures too."""
@@ -106,7 +127,7 @@ def _structure(name: str, doc: str | list[str] | None, members: dict[str, Any]) 
 
 
 _known: dict[str, Any] = {"CString": CString, "Pointer": Pointer, "dim3": dim3, "object": type(None)}
-_known.update(FACTS["constants"])
+_known.update(FACTS["constants"], HIP_VERSION_GITHASH=b"", HIP_VERSION_BUILD_NAME=b"")
 for _kinds, _base in (("enumerations", enum.IntEnum), ("flags", enum.IntFlag)):
     for _name, _facts in FACTS[_kinds].items():
         _known[_name] = _base(_name, _facts["members"], module=__name__)

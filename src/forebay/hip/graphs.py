@@ -545,10 +545,14 @@ def _put_node(out: Any, node: hipGraphNode | None) -> None:
         ctypes.c_uint64.from_address(address).value = number
 
 
-def hipGraphExecUpdate(hGraphExec: Any, hGraph: Any, hErrorNode_out: object) -> Result:
+_LEFT_OUT = object()
+
+
+def hipGraphExecUpdate(hGraphExec: Any, hGraph: Any, hErrorNode_out: object = _LEFT_OUT) -> Result:
     """Let an executable graph do what the nodes of a graph do; ``(hipError_t, hipGraphExecUpdateResult)``.
 
-    `hGraphExec` is the executable graph, and `hGraph` the graph.
+    `hGraphExec` is the executable graph, and `hGraph` the graph. As in hip-python 6 and 7, `hErrorNode_out` may be left
+    out: then the node, or None, comes before the result.
 
     Parameters
     ----------
@@ -558,6 +562,10 @@ def hipGraphExecUpdate(hGraphExec: Any, hGraph: Any, hErrorNode_out: object) -> 
     hipErrorGraphExecUpdateFailure when the graph differs in more than what nodes do, or in which way they copy; nothing
     has changed then, and the result says why. Launches under way are not changed.
     """
+    if hErrorNode_out is _LEFT_OUT:
+        node = hipGraphNode()
+        code, why = hipGraphExecUpdate(hGraphExec, hGraph, node)
+        return code, node or None, why
     try:
         executable, known = executable_of(hGraphExec), graph_of(hGraph)
         _put_node(hErrorNode_out, None)

@@ -8,7 +8,6 @@ from typing import Any
 
 from forebay.c_string import CString
 from forebay.core.driver import Language
-from forebay.core.errors import ArgumentTypeError
 from forebay.hip import facts
 from forebay.hip.devices import (
     check_schedule,
@@ -23,7 +22,7 @@ from forebay.hip.devices import (
     reset,
     set_current,
 )
-from forebay.hip.errors import HipError, HipFunction, Result, alias, api, enumerator, invalid
+from forebay.hip.errors import HipError, HipFunction, alias, api, enumerator, invalid
 from forebay.hip.facts import (
     FACTS,
     hipDeviceAttribute_t,
@@ -104,34 +103,16 @@ def _fill_in_textures(properties: Any) -> None:
     properties.maxTexture2DLinear = [*MOST_2D, MOST_2D[0] * 16]
 
 
-@api()
-def _properties_into(prop: Any, deviceId: int) -> None:
-    if not isinstance(prop, hipDeviceProp_t):
-        raise ArgumentTypeError(f"prop is a hipDeviceProp_t, not {type(prop).__name__}")
-    fill_in(prop, device_number(deviceId))
-
-
 @api(outputs=1)
-def _properties(deviceId: int) -> hipDeviceProp_t:
+def hipGetDeviceProperties(deviceId: int) -> hipDeviceProp_t:
+    """Find out what a device is like; ``(hipError_t, hipDeviceProp_t)``.
+
+    `deviceId` is a device's number; hipErrorInvalidDevice for an unknown one. ``gcnArchName`` is the device's name in
+    forebay, as a `CString`.
+    """
     made = hipDeviceProp_t()
     fill_in(made, device_number(deviceId))
     return made
-
-
-_NOT_GIVEN = object()
-
-
-def hipGetDeviceProperties(prop: object = _NOT_GIVEN, deviceId: object = _NOT_GIVEN) -> Result:
-    """Find out what a device is like: ``hipGetDeviceProperties(prop, device)`` or ``hipGetDeviceProperties(device)``.
-
-    `deviceId` is a device's number.
-
-    The first fills in a `hipDeviceProp_t` and returns ``(hipError_t,)``, the second returns ``(hipError_t, prop)``.
-    ``gcnArchName`` is the device's name in forebay, as a `CString`. hipErrorInvalidDevice for an unknown device.
-    """
-    if prop is _NOT_GIVEN or deviceId is _NOT_GIVEN:
-        return _properties(deviceId if prop is _NOT_GIVEN else prop)
-    return _properties_into(prop, deviceId)
 
 
 @api(outputs=2)

@@ -62,6 +62,8 @@ class ihipModuleSymbol_t(Number, Function):
 
 
 hipModule_t: TypeAlias = ihipModule_t
+ihipLibrary_t: TypeAlias = ihipModule_t
+ihipKernel_t: TypeAlias = ihipModuleSymbol_t
 hipFunction_t: TypeAlias = ihipModuleSymbol_t
 
 

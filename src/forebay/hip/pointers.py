@@ -10,7 +10,7 @@ import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 from forebay.hip.compiled.calls import Address, is_null
-from forebay.hip.compiled.known import Located
+from forebay.hip.compiled.known import Located, find
 from forebay.queues.memory.shapes import are_contiguous, read_int, read_shape
 
 if TYPE_CHECKING:
@@ -363,6 +363,21 @@ class NDBuffer(Pointer):
     def __len__(self) -> int:
         return self._shape[0] if self._shape else 0
 
+    def _host_array(self) -> np.ndarray[Any, Any]:
+        """Return the array there, for a `memoryview`, or raise TypeError for memory that only the device can read."""
+        from forebay.hip.facts import hipMemoryType  # late: its structures have pointers
+
+        known = find(self.address)
+        if known is not None and known[0].kind == hipMemoryType.hipMemoryTypeDevice:
+            raise TypeError("memory of the device is no buffer of the host: copy it with hipMemcpy")
+        if not self:
+            raise TypeError("a null pointer is no buffer")
+        memory: Any = (ctypes.c_ubyte * (self.size * self._itemsize)).from_address(self.address)
+        memory.owner = self
+        array: np.ndarray[Any, Any] = np.ndarray(self._shape, self._typestr, memory)
+        array.flags.writeable = not self._read_only
+        return array
+
 
 ThisArray = TypeVar("ThisArray", bound=NDBuffer)
 
@@ -418,6 +433,11 @@ class Vector(ctypes.Structure):
     def PROPERTIES(cls) -> list[str]:
         """Return the names of the elements."""
         return [field[0] for field in cls._fields_]
+
+    @classmethod
+    def fromObj(cls, pyobj: Any) -> Any:
+        """Return it when it is one already, else make one of a sequence."""
+        return pyobj if isinstance(pyobj, cls) else cls(*pyobj)
 
     def c_sizeof(self) -> int:
         """Return its bytes."""

@@ -23,11 +23,30 @@ from forebay.hiprtc.options import Options, split_options
 from forebay.queues.kernels.program import check_text
 
 __all__ = [
-    "hiprtcAddNameExpression", "hiprtcCompileProgram", "hiprtcCreateProgram", "hiprtcDestroyProgram",
-    "hiprtcGetBitcode", "hiprtcGetBitcodeSize", "hiprtcGetCode", "hiprtcGetCodeSize", "hiprtcGetErrorString",
-    "hiprtcGetLoweredName", "hiprtcGetProgramLog", "hiprtcGetProgramLogSize", "hiprtcJITInputType",
-    "hiprtcLinkAddData", "hiprtcLinkAddFile", "hiprtcLinkComplete", "hiprtcLinkCreate", "hiprtcLinkDestroy",
-    "hiprtcProgram", "hiprtcResult", "hiprtcVersion",
+    "has_symbol",
+    "hiprtcAddNameExpression",
+    "hiprtcCompileProgram",
+    "hiprtcCreateProgram",
+    "hiprtcDestroyProgram",
+    "hiprtcGetBitcode",
+    "hiprtcGetBitcodeSize",
+    "hiprtcGetCode",
+    "hiprtcGetCodeSize",
+    "hiprtcGetErrorString",
+    "hiprtcGetLoweredName",
+    "hiprtcGetProgramLog",
+    "hiprtcGetProgramLogSize",
+    "hiprtcJITInputType",
+    "hiprtcLinkAddData",
+    "hiprtcLinkAddFile",
+    "hiprtcLinkComplete",
+    "hiprtcLinkCreate",
+    "hiprtcLinkDestroy",
+    "hiprtcLinkState",
+    "hiprtcProgram",
+    "hiprtcResult",
+    "hiprtcVersion",
+    "ihiprtcLinkState",
 ]  # fmt: skip
 
 VERSION = (9, 0)  # what HIP 5 to 7 say
@@ -470,7 +489,7 @@ def hiprtcLinkCreate(
 
 
 def hiprtcLinkAddData(
-    hiprtc_link_state: Any,
+    hip_link_state: Any,
     input_type: int,
     image: Any,
     image_size: int,
@@ -481,7 +500,7 @@ def hiprtcLinkAddData(
 ) -> tuple[hiprtcResult]:
     """Add a module to what is linked.
 
-    `hiprtc_link_state` is what `hiprtcLinkCreate` returned. `name`, `num_options`, `options_ptr` and `option_values`
+    `hip_link_state` is what `hiprtcLinkCreate` returned. `name`, `num_options`, `options_ptr` and `option_values`
     are not looked at.
 
     Parameters
@@ -498,7 +517,7 @@ def hiprtcLinkAddData(
     tuple
         ``(HIPRTC_SUCCESS,)``; ``HIPRTC_ERROR_INVALID_INPUT`` for anything else.
     """
-    if not _can_link(hiprtc_link_state) or input_type != hiprtcJITInputType.HIPRTC_JIT_INPUT_LLVM_BITCODE:
+    if not _can_link(hip_link_state) or input_type != hiprtcJITInputType.HIPRTC_JIT_INPUT_LLVM_BITCODE:
         return (INVALID_INPUT,)
     try:
         data = image.encode() if isinstance(image, str) else bytes(memoryview(image).cast("B"))
@@ -506,12 +525,12 @@ def hiprtcLinkAddData(
         return (INVALID_INPUT,)
     if not 0 < image_size <= len(data):
         return (INVALID_INPUT,)
-    hiprtc_link_state._modules.append(data[:image_size])
+    hip_link_state._modules.append(data[:image_size])
     return (SUCCESS,)
 
 
 def hiprtcLinkAddFile(
-    hiprtc_link_state: Any,
+    hip_link_state: Any,
     input_type: int,
     file_path: Any,
     num_options: int = 0,
@@ -520,7 +539,7 @@ def hiprtcLinkAddFile(
 ) -> tuple[hiprtcResult]:
     """Add a module in a file to what is linked, see `hiprtcLinkAddData`.
 
-    `file_path` is the file, str or bytes; `hiprtc_link_state`, `input_type`, `num_options`, `options_ptr` and
+    `file_path` is the file, str or bytes; `hip_link_state`, `input_type`, `num_options`, `options_ptr` and
     `option_values` as there.
 
     Returns
@@ -534,13 +553,13 @@ def hiprtcLinkAddFile(
         return (INVALID_INPUT,)
     except (OSError, ValueError):  # the latter for a name that none can have
         return (hiprtcResult.HIPRTC_ERROR_PROGRAM_CREATION_FAILURE,)
-    return hiprtcLinkAddData(hiprtc_link_state, input_type, data, len(data))
+    return hiprtcLinkAddData(hip_link_state, input_type, data, len(data))
 
 
-def hiprtcLinkComplete(hiprtc_link_state: Any) -> tuple[hiprtcResult, bytes | None, int | None]:
+def hiprtcLinkComplete(hip_link_state: Any) -> tuple[hiprtcResult, bytes | None, int | None]:
     """Link what was added, and compile it for the current device. Blocks while the compilers work.
 
-    `hiprtc_link_state` is what `hiprtcLinkCreate` returned.
+    `hip_link_state` is what `hiprtcLinkCreate` returned.
 
     Returns
     -------
@@ -548,7 +567,7 @@ def hiprtcLinkComplete(hiprtc_link_state: Any) -> tuple[hiprtcResult, bytes | No
         ``(HIPRTC_SUCCESS, code, bytes)``, for ``hipModuleLoadData``; ``HIPRTC_ERROR_INVALID_INPUT`` when nothing was
         added; ``HIPRTC_ERROR_LINKING``, and the state's ``log`` says why.
     """
-    if not _can_link(hiprtc_link_state) or not hiprtc_link_state._modules:
+    if not _can_link(hip_link_state) or not hip_link_state._modules:
         return INVALID_INPUT, None, None
     options = Options()
     try:
@@ -556,26 +575,35 @@ def hiprtcLinkComplete(hiprtc_link_state: Any) -> tuple[hiprtcResult, bytes | No
         clang, why = find_clang()
         if clang is None or Language.SPIRV not in device.driver.languages:
             raise BuildError(log=why or f"{device.name} takes no SPIR-V, and linking makes nothing else")
-        made = link_bitcode(clang, hiprtc_link_state._modules, options, device.driver.unrolls_recursion)
+        made = link_bitcode(clang, hip_link_state._modules, options, device.driver.unrolls_recursion)
         device.program(made.code).close()
     except Error as error:
-        hiprtc_link_state.log = getattr(error, "log", "") or str(error)
+        hip_link_state.log = getattr(error, "log", "") or str(error)
         return hiprtcResult.HIPRTC_ERROR_LINKING, None, None
     code = pack_code("linked", Language.HIP_CPP, made.code, (), made.kernels, made.variables)
     return SUCCESS, code, len(code)
 
 
-def hiprtcLinkDestroy(hiprtc_link_state: Any) -> tuple[hiprtcResult]:
+def hiprtcLinkDestroy(hip_link_state: Any) -> tuple[hiprtcResult]:
     """End a state; what was linked stays. ``HIPRTC_ERROR_INVALID_INPUT`` for anything but one that is not ended.
 
-    `hiprtc_link_state` is what `hiprtcLinkCreate` returned.
+    `hip_link_state` is what `hiprtcLinkCreate` returned.
     """
-    if not _can_link(hiprtc_link_state):
+    if not _can_link(hip_link_state):
         return (INVALID_INPUT,)
-    hiprtc_link_state._destroyed = True
-    hiprtc_link_state._modules.clear()
+    hip_link_state._destroyed = True
+    hip_link_state._modules.clear()
     return (SUCCESS,)
 
 
 def _can_link(state: Any) -> bool:
     return isinstance(state, ihiprtcLinkState) and not state._destroyed
+
+
+hiprtcLinkState = ihiprtcLinkState
+
+
+def has_symbol(name: str | bytes) -> bool:
+    """Return whether there is a function of this name."""
+    text = name if isinstance(name, str) else bytes(name).decode(errors="replace")
+    return text in __all__ and callable(globals()[text]) and not isinstance(globals()[text], type)

@@ -4,6 +4,7 @@ The critical section of `guard` guards the map: nothing that may run Python code
 """
 
 cimport cython
+from cpython.buffer cimport PyObject_GetBuffer
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport uint64_t
@@ -15,7 +16,7 @@ from forebay.core.state cimport QueueState
 from forebay.hip.compiled.calls cimport (
     Address, front, note_success, ok, pointer_class, queue_of, queue_of_null, raise_pending, read, succeed,
 )
-from forebay.queues.memory.buffer cimport Buffer
+from forebay.queues.memory.buffer cimport Buffer as DeviceBuffer  # beside the protocol's in the stub
 from forebay.queues.memory.pool cimport MemoryPool, free
 from forebay.queues.queue cimport Queue, is_captured
 
@@ -188,6 +189,12 @@ cdef class Located(Address):
     _typestr: str
     _stream: int | None
 
+    def _host_array(self) -> object:
+        raise TypeError(f"{type(self).__name__}: it does not tell how much there is")
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyObject_GetBuffer(self._host_array(), view, flags)
+
 
 cdef class Part:
     """A part of the memory of an allocation."""
@@ -274,7 +281,7 @@ cdef object thing_at(uint64_t base):
 cdef Known known_at(uint64_t base):
     """Return the allocation that begins here; None for none."""
     thing = thing_at(base)
-    return known_of(thing, base) if type(thing) is Buffer else <Known> thing
+    return known_of(thing, base) if type(thing) is DeviceBuffer else <Known> thing
 
 
 cdef Known known_of(object thing, uint64_t base):
@@ -286,7 +293,7 @@ cdef Known known_of(object thing, uint64_t base):
     known.kind = of_device
     known.flags = 0
     known.pooled = True
-    known.nbytes = (<Buffer> thing).nbytes
+    known.nbytes = (<DeviceBuffer> thing).nbytes
     known.base = base
     with cython.critical_section(guard):
         found = at_base(by_base, base)  # again: other threads, or code that the collector ran, may have changed it
@@ -308,7 +315,7 @@ cdef Known known_below(uint64_t address):
         if found != NULL:
             base = found.base
             thing = <object> found.thing
-    return known_of(thing, base) if type(thing) is Buffer else <Known> thing
+    return known_of(thing, base) if type(thing) is DeviceBuffer else <Known> thing
 
 
 def enter(known: Known) -> None:
@@ -393,7 +400,7 @@ cdef object malloc_front(PyObject* const* given, Py_ssize_t count, PyObject* key
     cdef PyObject* room[2]
     cdef PyObject* const* words
     cdef Queue queue, first
-    cdef Buffer buffer
+    cdef DeviceBuffer buffer
     cdef Located pointer
     cdef int overflow = 0
     global has_addresses
@@ -438,7 +445,7 @@ cdef object free_front(PyObject* const* given, Py_ssize_t count, PyObject* keywo
     if queue is None or is_captured(queue) or thing is None:
         return None
     buffer = thing
-    if type(thing) is not Buffer:
+    if type(thing) is not DeviceBuffer:
         if (
             not (<Known> thing).pooled or (<Known> thing).graph_memory is not None
             or (<Known> thing).kind not in kinds_to_free

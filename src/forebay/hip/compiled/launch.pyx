@@ -132,6 +132,15 @@ cdef class dim3:
         """Return the names of the members."""
         return ["x", "y", "z"]
 
+    @staticmethod
+    def fromObj(pyobj: Any) -> Any:
+        """Return it when it is one already, else make one of a sequence."""
+        return pyobj if isinstance(pyobj, dim3) else dim3(*pyobj)
+
+    def c_sizeof(self) -> int:
+        """Return its bytes in C."""
+        return 12
+
     def __iter__(self) -> Iterator[int]:
         return iter(self.extents)
 
