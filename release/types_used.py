@@ -3,10 +3,13 @@
 `make check` reads it with mypy, which also complains of an `ignore` that it does not need.
 """
 
+from typing import Any
+
 import numpy as np
 from typing_extensions import assert_type
 
 import forebay as fb
+from forebay import hip
 
 device = fb.Device("cpu", timing=True)
 queue = device.queue(priority=-1)
@@ -48,6 +51,12 @@ with queue.capture() as graph:
     queue.fill(buffer, 0)
 with graph.instantiate() as executable:
     assert_type(executable, fb.ExecutableGraph)
+assert_type(hip.hipExtent(1, 2, 3).width, int)
+assert_type(hip.hipMemcpy3DParms().srcPos, hip.hipPos)
+assert_type(hip.hipEventDisableTiming, int)
+assert_type(hip.hipMemcpyKind(4), hip.hipMemcpyKind)
+assert_type(hip.hipMalloc(4), tuple[Any, ...])
+assert_type(hip.hipMemsetD32Async(0, 0, 0), tuple[Any, ...])
 
 fb.Device(1)  # type: ignore[arg-type]
 device.queue(priority="high")  # type: ignore[arg-type]
@@ -62,3 +71,5 @@ buffer["rows"]  # type: ignore[call-overload]
 buffer + buffer  # type: ignore[operator]
 device.queue(non_blocking=True)  # type: ignore[arg-type]
 fb.Queue(device)  # type: ignore[arg-type]
+hip.hipExtent().pitch = 1  # type: ignore[attr-defined]
+hip.hipExtent().width = "wide"  # type: ignore[assignment]

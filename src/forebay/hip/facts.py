@@ -41,11 +41,11 @@ class Record:
             else:
                 setattr(self, member, default() if callable(default) else default)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        is_pointer = self._members.get(name, 0) is None
-        super().__setattr__(name, None if is_pointer and is_null(value) else value)
-
     if not TYPE_CHECKING:  # which knows the members
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            is_pointer = self._members.get(name, 0) is None
+            super().__setattr__(name, None if is_pointer and is_null(value) else value)
 
         def __getattr__(self, name: str) -> Any:
             verb, _, member = name.partition("_")
