@@ -10,7 +10,7 @@ import operator
 import os
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from forebay.c_string import CString
 from forebay.core.driver import DeviceInfo
@@ -26,6 +26,7 @@ from forebay.queues.device import Device
 _lock = threading.RLock()
 _infos: list[DeviceInfo] | None = None
 _devices: dict[int, Device] = {}
+Forget = TypeVar("Forget", bound=Callable[[int], None])
 _on_reset: list[Callable[[int], None]] = []
 
 
@@ -40,7 +41,7 @@ _current = _Current()
 _only_first = True  # no thread has ever chosen another device than the first
 
 
-def on_reset(forget: Callable[[int], None]) -> Callable[[int], None]:
+def on_reset(forget: Forget) -> Forget:
     """Have this called with the number of each device that is reset."""
     _on_reset.append(forget)
     return forget
