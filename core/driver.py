@@ -1,8 +1,8 @@
 """The Python half of the contract with a driver; driver.hpp has the half that runs without the GIL.
 
-A driver is one folder in ``queues`` with a `DriverFolder`, and two lines in ``queues/selection.py``. It opens a
-`DriverDevice` for each `forebay.Device`. No code outside the folder knows which driver is in use. docs/driver.md
-describes each entry, and says which may block.
+A driver is one folder in ``queues`` with a `DriverFolder`, which opens a `DriverDevice` for each `forebay.Device`. No
+code outside the folder knows which driver is in use. docs/driver.md says where a new driver is listed, describes each
+entry, and says which may block.
 """
 
 from __future__ import annotations

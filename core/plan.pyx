@@ -63,9 +63,9 @@ cdef Status set_changed_arguments(
     Plan* plan, const char* packed, const Moment* moment, relaxed_uint64* bytes_set, relaxed_uint64* bytes_skipped,
     uint32_t* failed_at
 ) noexcept nogil:
-    """Set the arguments of the plan's kernel that changed. The plan's queue is locked. On failure `failed_at` is the
-    index of the argument being set. Its value is unknown from then on, but after NOT_CREATED it is kept; the arguments
-    before it are set. WRONG_TYPE is found first and changes nothing.
+    """Set the arguments of the plan's kernel that changed. The plan's queue is locked. If the driver refuses one,
+    `failed_at` is its index, its value is unknown, and those before it are set. WRONG_TYPE is found first and changes
+    nothing. NOT_CREATED keeps the value.
     """
     cdef Parameter* parameter
     cdef char* value

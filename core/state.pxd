@@ -189,7 +189,7 @@ cdef cppclass QueuePlans:
 
 
 cdef cppclass QueueState:
-    Lock lock  # guards all but the atomics; the first member, which saves a launch an instruction
+    Lock lock  # guards all but atomics and what says otherwise; the first member, which saves a launch an instruction
     atomic[int32_t] references
     const Driver* driver
     void* handle

@@ -28,7 +28,7 @@ OTHER_WORDS = {
 }
 log: logging.Logger = logging.getLogger(__name__)
 # The drivers by filter word, in order of preference: a GPU's own driver before OpenCL on the same GPU; SYCL last, as it
-# drives the devices of the others. A new driver is one folder, two lines here, and its name in tools/checks.
+# drives the devices of the others.
 DRIVERS: dict[str, DriverFolder] = {}
 DRIVERS["level_zero"] = LevelZero()
 DRIVERS["cuda"] = Cuda()
@@ -95,17 +95,6 @@ def select(words: str | None = None) -> DeviceInfo:
         lacking = [driver.absence() for driver in DRIVERS.values()]
         lines += ["what other devices need:", *(f"  {absence}" for absence in lacking if absence)]
     raise DeviceNotFoundError("\n".join([f"{problem}; {lines[0]}", *lines[1:]]))
-
-
-def beside(name: str) -> str:
-    """Say which other devices than this one there are, or why they cannot be used; empty where there is none."""
-    return "; ".join(
-        f"{each.name} ({each.platform}) can be used, see {VARIABLE}"
-        if each.usable
-        else f"{each.name} ({each.platform}) cannot be used: {each.reason}; {each.advice}"
-        for each in devices()
-        if each.name != name
-    )
 
 
 def open_driver(info: DeviceInfo) -> DriverDevice:

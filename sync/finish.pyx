@@ -59,8 +59,7 @@ cdef int finish_queue(object queue, QueueState* state, object timeout) except -1
         if status == 0:
             status = tell_failures(state)
         write_printed(state.device)
-    if status != 0:
-        queue._raise(status, "finish")
+    check_status(queue, status, "finish")
     collect_queue(state)
     collect_device(state.device)
     return 0
@@ -172,8 +171,7 @@ cdef int poll_until_done(object queue, QueueState* state, object timeout) except
         if status == 0:
             status = take_marker_of_each(queues, FOR_HOST, markers)
         queues.clear()
-    if status != 0:
-        queue._raise(status, "finish")
+    check_status(queue, status, "finish")
     while True:
         with nogil:
             while not markers.empty():
@@ -337,8 +335,8 @@ cdef Status synchronize(DeviceState* device, Refs[Marker]& markers) noexcept nog
 
 
 cdef int wait_for_markers(object device, DeviceState* state, Refs[Marker]& markers, object what) except -1:
-    """`synchronize`, and release the markers and what the queues have done. Every wait of the host for points, rather
-    than for a queue or device, ends here: a program may never call `finish`.
+    """`synchronize`, and release the markers and what the queues have done. Each wait of the host for events, copies
+    and uses of memory ends here: a program may never call `finish`.
     """
     cdef Status status
     with nogil:
@@ -348,9 +346,7 @@ cdef int wait_for_markers(object device, DeviceState* state, Refs[Marker]& marke
         for marker in markers:
             collect_reached(state, marker)
     markers.clear()
-    if status != 0:
-        device._raise(status, str(what))
-    return 0
+    return 0 if status == 0 else device._raise(status, str(what))
 
 
 # -- uses of memory, on any queue. A method that reads to the host makes the host wait, so it orders no queue after

@@ -1,9 +1,10 @@
-"""Decides which queue waits for which, and submits every command. No other module does either.
+"""Decides which queue waits for which, and submits commands.
 
 A kind of command derives from `Command` and names its driver call and the memory that it reads and writes. `submit`
 gathers its waits, calls the driver, and counts the command. If the driver refuses all of it, no epoch advances, no
 clock joins, and the null queue's list gets its queues back. `submit_keeping_gil` keeps the GIL where it can.
-The common launch is inlined in queues/launch, and calls `is_ready_to_launch` and `count_launch`.
+The common launch is inlined in queues/launch, and calls `is_ready_to_launch` and `count_launch`. Bound launches, steps
+and graphs call the driver for parts of a command; tools/checks/commands.py lists all that do.
 """
 
 from libc.stdint cimport uint32_t, uint64_t

@@ -124,7 +124,7 @@ cdef void keep_copied(QueueState* queue, void* event) noexcept nogil:  # the que
 
 
 cdef bint is_idle(QueueState* queue) noexcept nogil:
-    """Return whether nothing is outstanding. An adopted queue never counts as idle: only the driver knows."""
+    """Return whether nothing is outstanding. An open adopted queue never is: only the driver knows."""
     return is_empty(queue.epochs) and (not queue.adopted or is_closed(queue))
 
 
@@ -171,10 +171,8 @@ cdef Status ask_queue(QueueState* queue, bint* done) noexcept nogil:
 
 
 cdef void forget_done_checkpoints(QueueState* queue) noexcept nogil:  # the queue is locked
-    cdef uint64_t done = completed_epoch(queue.epochs)
-    while not queue.order.checkpoints.empty() and queue.order.checkpoints.front().get().epoch <= done:
-        queue.order.checkpoints.pop_front()
-        queue.order.has_checkpoints = not queue.order.checkpoints.empty()
+    cdef Refs[Marker] markers
+    take_done_checkpoints(queue, markers)
 
 
 cdef Status mark_for_host(QueueState* queue, uint64_t epoch, Clock* clock, Ref[Marker]& marker) noexcept nogil:
@@ -215,7 +213,7 @@ cdef Status mark_early(QueueState* queue, Ref[Marker]& marker) noexcept nogil:
 
 
 cdef void take_done_checkpoints(QueueState* queue, Refs[Marker]& markers) noexcept nogil:  # the queue is locked
-    """Like `forget_done_checkpoints`, but the caller releases them after it has unlocked the queue."""
+    """Take the checkpoints that are done; the caller releases them after it has unlocked the queue."""
     cdef uint64_t done = completed_epoch(queue.epochs)
     while not queue.order.checkpoints.empty() and queue.order.checkpoints.front().get().epoch <= done:
         markers.push_back(move(queue.order.checkpoints.front()))
@@ -862,7 +860,7 @@ cdef void abort_command(QueueState* queue, Order* order) noexcept nogil:
     order.taken.clear()
 
 
-# -- the only functions that submit commands
+# -- submits commands
 
 
 cdef void commit_order(QueueState* queue, Command* command) noexcept nogil:  # the queue is locked

@@ -75,7 +75,9 @@ if TYPE_CHECKING:
     from forebay.queues.memory.shapes import Grid, ShapeLike
 
 
-# -- what nodes do: checked and packed, and immutable
+# -- what nodes do: checked and packed
+#
+# A work does not change, except by `rewrite`, when no other code has it.
 #
 # A work owns copies of its packed arguments, its bytes by value and its fill pattern, and references to everything else
 # it uses. It only points to host memory, as in HIP: that memory is read and written when the graph runs. It has no
@@ -89,7 +91,7 @@ cdef extern from "Python.h":
 
 
 cdef class Work:
-    """The work of a node. Made by the methods of `Graph` and by capture, and immutable."""
+    """The work of a node. Made by the methods of `Graph` and by capture."""
 
     cdef readonly str kind  # "kernel", "copy", "fill", "host", "empty", "alloc", "free" or "graph"
     cdef readonly bint follows  # it has indirect access, so it may write anywhere

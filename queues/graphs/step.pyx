@@ -166,8 +166,8 @@ cdef bint may_run(void* owner, Copy* copy) noexcept nogil:  # the queue is locke
 # -- collects the launches of an open step: compares each with the record, and notes what changed
 #
 # A collected launch counts as submitted: the epoch advances, the queue becomes null-pending, and uses are noted. Before
-# any driver call it is submitted (`submit_collected`), so no other code needs to know of steps. An open step sets a
-# slow-path flag, so that launches come here.
+# any driver call it is submitted (`submit_collected`). Beside that, only `reclaim_quota` knows of steps. An open step
+# sets a slow-path flag, so that launches come here.
 
 
 cdef enum:

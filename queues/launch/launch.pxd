@@ -1,4 +1,4 @@
-"""The common launch, from Python arguments to the driver call, top to bottom, but for `pack_arguments`, in the .pyx.
+"""The common launch: `launch`, at the end, and above it what it calls, but for `pack_arguments`, in the .pyx.
 
 Grid, block and arguments are read before the lock is taken. Reading them may run Python code, which may close a Buffer
 that was checked, so the last check comes after all such code. Under the lock, the changed arguments are set, the driver

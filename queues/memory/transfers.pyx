@@ -39,7 +39,9 @@ from forebay.races.checker cimport (
     Announcement, announce, announce_use, is_checked, is_observed, on_host, record_point, settle
 )
 from forebay.sync.finish cimport wait_for_markers
-from forebay.sync.ordering cimport Command, commit, init_command, keep_copied, submit, submit_keeping_gil, take_marker
+from forebay.sync.ordering cimport (
+    Command, check_status, commit, init_command, keep_copied, submit, submit_keeping_gil, take_marker
+)
 
 from forebay.core.driver import DriverMemory
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, NotSupportedError
@@ -393,9 +395,7 @@ cdef int submit_copy(
         return 0
     init_copy(&copy, to, written, source, read, nbytes)
     status = submit_keeping_gil(state, &copy)
-    if status != 0:
-        queue._raise(status, "copy")
-    return 0
+    return check_status(queue, status, "copy")
 
 
 cdef int submit_kept(
@@ -420,8 +420,7 @@ cdef int submit_kept(
         status = submit(state, &copy)
     if copy.began:
         retire_after(state.device, kept, state.epochs, copy.epoch, True)
-    if status != 0:
-        queue._raise(status, "copy")
+    check_status(queue, status, "copy")
     if done != NULL:
         done[0] = move(copy.marker)
     return 0
@@ -585,8 +584,7 @@ cdef int fill_bytes(object queue, QueueState* state, Buffer buffer, const unsign
         with nogil:
             status = submit(state, &fill)
     del held
-    if status != 0:
-        queue._raise(status, "fill")
+    check_status(queue, status, "fill")
     return settle(announced)
 
 
@@ -619,8 +617,7 @@ def prefetch(AnyQueue queue not None, Buffer buffer not None, bint to_host) -> N
     with nogil:
         status = submit(state, &moved)
     del held
-    if status != 0:
-        queue._raise(status, "prefetch")
+    check_status(queue, status, "prefetch")
 
 
 def fill_pattern(Buffer buf not None, value: Any) -> bytes:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+DRIVERS = ("queues/opencl", "queues/levelzero", "queues/sycl", "queues/cuda")
 FOLDERS = ("core", "sync", "lifetimes", "events", "races", "queues")
 
 

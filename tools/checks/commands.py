@@ -6,7 +6,7 @@ rest.
 
 import re
 
-from tools.checks import ROOT, cython_sources
+from tools.checks import DRIVERS, ROOT, cython_sources
 
 SUBMITS = re.compile(r"\bdriver\.(launch|copy|fill|prefetch|marker|barrier|record_shared|hold|replay)\(")
 FUNCTION = re.compile(
@@ -23,7 +23,6 @@ OTHERS = {
     "queues/graphs/step.pyx": "replay_run",  # launches that were counted when they were collected
 }
 NO_CODE = re.compile(r'"""(?:.|\n)*?"""|#.*')
-DRIVERS = ("queues/opencl", "queues/levelzero", "queues/sycl", "queues/cuda")
 
 
 def read_functions(sources):

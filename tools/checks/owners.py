@@ -6,7 +6,7 @@ address that is passed on.
 
 import re
 
-from tools.checks import ROOT, cython_sources
+from tools.checks import DRIVERS, ROOT, cython_sources
 
 STATE = "core/state"
 OWNERS = {
@@ -27,7 +27,6 @@ OWNERS = {
 CHANGES = "push_back|push_front|pop_back|pop_front|insert|erase|clear|swap|resize|store|fetch_add|fetch_sub|exchange"
 FIELD = rf"\.({'|'.join(part for part in OWNERS if '.' not in part)})\.(\w+)(?:\.\w+|\[[^]]*\])*?"
 CHANGED = re.compile(rf"{FIELD}(?:\.(?:{CHANGES})\(| [-+|&]?= )|&\w+(?:\.\w+)*?{FIELD}\b(?!\()")
-OWN_STATES = ("queues/opencl", "queues/levelzero", "queues/sycl", "queues/cuda")  # which have parts of such names
 
 
 def findings():
@@ -36,7 +35,7 @@ def findings():
     yield from (f"{STATE}.pxd has no {part}" for part in OWNERS if part.split(".")[-1] not in fields)
     for path in cython_sources("src/forebay"):
         module = path.relative_to(ROOT).with_suffix("").as_posix()
-        if module.startswith(OWN_STATES):
+        if module.startswith(DRIVERS):  # which have parts of such names
             continue
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             for changed in CHANGED.finditer(line.partition("#")[0]):

@@ -10,7 +10,7 @@ import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 from forebay.hip.compiled.calls import Address, is_null
-from forebay.hip.compiled.known import Located, find
+from forebay.hip.compiled.known import Located
 from forebay.queues.memory.shapes import are_contiguous, read_int, read_shape
 
 if TYPE_CHECKING:
@@ -364,12 +364,7 @@ class NDBuffer(Pointer):
         return self._shape[0] if self._shape else 0
 
     def _host_array(self) -> np.ndarray[Any, Any]:
-        """Return the array there, for a `memoryview`, or raise TypeError for memory that only the device can read."""
-        from forebay.hip.facts import hipMemoryType  # late: its structures have pointers
-
-        known = find(self.address)
-        if known is not None and known[0].kind == hipMemoryType.hipMemoryTypeDevice:
-            raise TypeError("memory of the device is no buffer of the host: copy it with hipMemcpy")
+        """Return the array there, for a `memoryview`, or raise TypeError for a null pointer."""
         if not self:
             raise TypeError("a null pointer is no buffer")
         memory: Any = (ctypes.c_ubyte * (self.size * self._itemsize)).from_address(self.address)

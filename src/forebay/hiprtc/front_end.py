@@ -17,7 +17,7 @@ from forebay.hiprtc.options import Options, split_options
 from forebay.queues.device import Device
 from forebay.queues.kernels.parameters import KernelInfo, VariableSignature
 from forebay.queues.kernels.program import Compiled, check_text, language_of
-from forebay.queues.selection import beside
+from forebay.queues.selection import VARIABLE, devices
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def prepare(
         made = compile_cpp(compiler, source, name, headers, options, expressions)
         return Prepared(made.code, (), made.kernels, made.variables, made.lowered, made.log)
     if Language.SPIRV not in device.driver.languages:
-        others = beside(device.name)
+        others = devices_beside(device.name)
         raise NotSupportedError(
             f"HIP C++: {device.name} takes no SPIR-V, which clang makes of it, and its driver has no compiler of C++; "
             + (f"{others}; or " if others else "")
@@ -99,3 +99,14 @@ def compile_for_device(device: Device, source: str, words: tuple[str, ...]) -> C
     symbols |= {variable.name: variable.symbol for variable in made.variables}
     symbols |= {kernel.name: kernel.symbol for kernel in made.kernels}
     return Compiled(language_of(made.text), made.text, made.options, symbols)
+
+
+def devices_beside(name: str) -> str:
+    """Say which other devices than this one there are, or why they cannot be used; empty where there is none."""
+    return "; ".join(
+        f"{each.name} ({each.platform}) can be used, see {VARIABLE}"
+        if each.usable
+        else f"{each.name} ({each.platform}) cannot be used: {each.reason}; {each.advice}"
+        for each in devices()
+        if each.name != name
+    )

@@ -193,6 +193,9 @@ cdef class Located(Address):
         raise TypeError(f"{type(self).__name__}: it does not tell how much there is")
 
     def __getbuffer__(self, Py_buffer* view, int flags):
+        cdef Known known = known_with(place_of(self.address)) if self.address else None
+        if known is not None and known.kind is of_device:
+            raise TypeError("memory of the device is no buffer of the host: copy it with hipMemcpy")
         PyObject_GetBuffer(self._host_array(), view, flags)
 
 
