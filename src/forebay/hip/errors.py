@@ -1,4 +1,4 @@
-"""Error codes: what a call returns first, and what is remembered of it for its thread."""
+"""How a function becomes one of HIP's: the code that it returns first, what is remembered of it, and other names."""
 
 from __future__ import annotations
 
@@ -338,7 +338,7 @@ asserting: dict[object, tuple[object, Callable[[], bool]]] = {}
 def check_assertions(device: object) -> None:
     """Look at the modules in `asserting` after waiting for their device, if there are any.
 
-    hipErrorAssert, each time until the module is unloaded or the device reset.
+    hipErrorAssert each time, until the module is unloaded or the device reset.
     """
     for owner, has_failed in list(asserting.values()):
         if owner is device and has_failed():
