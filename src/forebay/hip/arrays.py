@@ -23,6 +23,7 @@ from forebay.hip.facts import (
     hipExtent,
     hipMemoryType,
     hipResourceViewFormat,
+    words,
 )
 from forebay.hip.hardware import MOST_1D, MOST_2D, MOST_3D, MOST_LAYERS, has_textures
 from forebay.hip.memory import size_of
@@ -30,27 +31,12 @@ from forebay.hip.pointers import Number, Pointer, handle_number
 from forebay.queues.capture_rules import refuse_unsafe
 from forebay.queues.device import finish_all
 
-AD = hipArray_Format
-View = hipResourceViewFormat
 # By the number that the kernels' headers have for a type (hip/textures/texels.h).
-TYPES = ("u1", "i1", "u2", "i2", "u4", "i4", "f2", "f4")
-ARRAY_FORMATS = (
-    AD.HIP_AD_FORMAT_UNSIGNED_INT8,
-    AD.HIP_AD_FORMAT_SIGNED_INT8,
-    AD.HIP_AD_FORMAT_UNSIGNED_INT16,
-    AD.HIP_AD_FORMAT_SIGNED_INT16,
-    AD.HIP_AD_FORMAT_UNSIGNED_INT32,
-    AD.HIP_AD_FORMAT_SIGNED_INT32,
-    AD.HIP_AD_FORMAT_HALF,
-    AD.HIP_AD_FORMAT_FLOAT,
-)
-KINDS = {
-    "i": hipChannelFormatKind.hipChannelFormatKindSigned,
-    "u": hipChannelFormatKind.hipChannelFormatKindUnsigned,
-    "f": hipChannelFormatKind.hipChannelFormatKindFloat,
-}
+ARRAY_FORMATS = tuple(words(hipArray_Format).values())
+TYPES = tuple(words(hipArray_Format))
+KINDS = words(hipChannelFormatKind)
 CHANNELS = (1, 2, 4)
-FIRST_VIEW = View.hipResViewFormatUnsignedChar1
+FIRST_VIEW = hipResourceViewFormat.hipResViewFormatUnsignedChar1
 
 
 class Format(NamedTuple):
@@ -110,11 +96,10 @@ class Format(NamedTuple):
     @classmethod
     def of_view(cls, format: Any) -> Format:
         """Return the format of a hipResourceViewFormat; hipErrorNotSupported for compressed ones."""
-        names = ("u1", "i1", "u2", "i2", "u4", "i4", "f2", "f4")
         place, channels = divmod(int(format) - FIRST_VIEW, len(CHANNELS))
-        if not 0 <= place < len(names):
+        if not 0 <= place < len(TYPES):
             raise HipError(hipError_t.hipErrorNotSupported, f"a view of elements as {format!r}")
-        return cls(TYPES.index(names[place]), CHANNELS[channels])
+        return cls(place, CHANNELS[channels])
 
 
 @api(outputs=1)

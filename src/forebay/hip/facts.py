@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from forebay.c_string import CString
 from forebay.core.errors import ArgumentTypeError
@@ -18,6 +18,7 @@ from forebay.hip.compiled.calls import is_null
 from forebay.hip.compiled.launch import dim3
 from forebay.hip.pointers import Pointer
 
+Kind = TypeVar("Kind", bound=enum.Enum)
 FACTS: dict[str, Any] = json.loads(Path(__file__).with_name("facts.json").read_text(encoding="utf-8"))
 
 
@@ -105,6 +106,11 @@ class Opaque(Record):
 
     def __hash__(self) -> int:
         return hash(bytes(self))
+
+
+def words(kind: type[Kind]) -> dict[str, Kind]:
+    """Return enumerators by forebay's words for what they mean."""
+    return {word: kind[name] for word, name in FACTS["words"][kind.__name__].items()}
 
 
 def _at_first(given: Any) -> Any:

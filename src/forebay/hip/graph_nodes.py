@@ -54,6 +54,7 @@ from forebay.hip.facts import (
     hipMemPoolProps,
     hipMemsetParams,
     hipPitchedPtr,
+    words,
 )
 from forebay.hip.graphs import (
     Mark,
@@ -158,18 +159,7 @@ def memset_work(device: Any, params: Any) -> Work:
 # -- nodes
 
 
-TYPES = {
-    "kernel": hipGraphNodeType.hipGraphNodeTypeKernel,
-    "copy": hipGraphNodeType.hipGraphNodeTypeMemcpy,
-    "fill": hipGraphNodeType.hipGraphNodeTypeMemset,
-    "host": hipGraphNodeType.hipGraphNodeTypeHost,
-    "empty": hipGraphNodeType.hipGraphNodeTypeEmpty,
-    "alloc": hipGraphNodeType.hipGraphNodeTypeMemAlloc,
-    "free": hipGraphNodeType.hipGraphNodeTypeMemFree,
-    "graph": hipGraphNodeType.hipGraphNodeTypeGraph,
-    "record": hipGraphNodeType.hipGraphNodeTypeEventRecord,
-    "wait": hipGraphNodeType.hipGraphNodeTypeWaitEvent,
-}
+TYPES = words(hipGraphNodeType)
 
 
 def begin_node(graph: Any, dependencies: Any, count: Any) -> tuple[ihipGraph, Graph, tuple[Node, ...]]:
@@ -681,12 +671,7 @@ hipGraphExecEventWaitNodeSetEvent: HipFunction = _event_setter_in("wait", "hipGr
 
 
 Attr = hipGraphMemAttributeType
-ATTRIBUTES = {
-    Attr.hipGraphMemAttrUsedMemCurrent: "used",
-    Attr.hipGraphMemAttrUsedMemHigh: "used_high",
-    Attr.hipGraphMemAttrReservedMemCurrent: "reserved",
-    Attr.hipGraphMemAttrReservedMemHigh: "reserved_high",
-}
+ATTRIBUTES = {attribute: name for name, attribute in words(Attr).items()}
 PINNED, ON_DEVICE = hipMemAllocationType.hipMemAllocationTypePinned, hipMemLocationType.hipMemLocationTypeDevice
 
 

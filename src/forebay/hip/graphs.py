@@ -43,6 +43,7 @@ from forebay.hip.facts import (
     hipGraphInstantiateFlags,
     hipStreamCaptureMode,
     hipStreamCaptureStatus,
+    words,
 )
 from forebay.hip.pointers import Number, address_of, handle_number
 from forebay.hip.streams import queue_of
@@ -520,14 +521,7 @@ def hipGraphExecDestroy(graphExec: Any) -> None:
     executable.close()
 
 
-UPDATE_RESULTS = {
-    "nodes": hipGraphExecUpdateResult.hipGraphExecUpdateErrorTopologyChanged,
-    "dependencies": hipGraphExecUpdateResult.hipGraphExecUpdateErrorTopologyChanged,
-    "kind": hipGraphExecUpdateResult.hipGraphExecUpdateErrorNodeTypeChanged,
-    "direction": hipGraphExecUpdateResult.hipGraphExecUpdateErrorParametersChanged,
-    "device": hipGraphExecUpdateResult.hipGraphExecUpdateErrorUnsupportedFunctionChange,
-    "memory": hipGraphExecUpdateResult.hipGraphExecUpdateErrorNotSupported,
-}
+UPDATE_RESULTS = words(hipGraphExecUpdateResult)
 
 
 def _put_node(out: Any, node: hipGraphNode | None) -> None:
@@ -631,18 +625,10 @@ def nodes_in(given: Any, count: Any, what: str) -> tuple[hipGraphNode, ...]:
 # -- capture
 
 
-MODES = {
-    hipStreamCaptureMode.hipStreamCaptureModeGlobal: "global",
-    hipStreamCaptureMode.hipStreamCaptureModeThreadLocal: "thread_local",
-    hipStreamCaptureMode.hipStreamCaptureModeRelaxed: "relaxed",
-}
-MODE_CODES = {name: mode for mode, name in MODES.items()}
+MODE_CODES = words(hipStreamCaptureMode)
+MODES = {code: mode for mode, code in MODE_CODES.items()}
 KEEP = object()
-STATUS = {
-    "none": hipStreamCaptureStatus.hipStreamCaptureStatusNone,
-    "active": hipStreamCaptureStatus.hipStreamCaptureStatusActive,
-    "invalidated": hipStreamCaptureStatus.hipStreamCaptureStatusInvalidated,
-}
+STATUS = words(hipStreamCaptureStatus)
 
 
 def _mode(mode: Any) -> str:

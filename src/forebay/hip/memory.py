@@ -15,7 +15,7 @@ from forebay.hip.allocations import Allocation, Place, found_at
 from forebay.hip.compiled import known
 from forebay.hip.devices import current_device, current_number, device_number, device_of, infos
 from forebay.hip.errors import HipError, HipFunction, Result, alias, api, check_params, define, enumerator, invalid
-from forebay.hip.facts import hipError_t, hipMemAccessFlags, hipMemLocation, hipMemoryType, hipMemPoolAttr
+from forebay.hip.facts import hipError_t, hipMemAccessFlags, hipMemLocation, hipMemoryType, hipMemPoolAttr, words
 from forebay.hip.pointers import DeviceArray, HostArray, Number, Pointer, address_of, handle_number
 from forebay.hip.streams import queue_of
 from forebay.queues.capture_rules import refuse_unsafe
@@ -401,14 +401,8 @@ FIRST_HANDLE = 1 << 62
 Attr = hipMemPoolAttr
 # HIP's attributes are forebay's: the name there, the type of HIP's value, and whether it can be set.
 ATTRIBUTES: dict[hipMemPoolAttr, tuple[str, Any, bool]] = {
-    Attr.hipMemPoolReuseFollowEventDependencies: ("reuse_follow_event_dependencies", ctypes.c_int, True),
-    Attr.hipMemPoolReuseAllowOpportunistic: ("reuse_allow_opportunistic", ctypes.c_int, True),
-    Attr.hipMemPoolReuseAllowInternalDependencies: ("reuse_allow_internal_dependencies", ctypes.c_int, True),
-    Attr.hipMemPoolAttrReleaseThreshold: ("release_threshold", ctypes.c_uint64, True),
-    Attr.hipMemPoolAttrReservedMemCurrent: ("reserved", ctypes.c_uint64, False),
-    Attr.hipMemPoolAttrReservedMemHigh: ("reserved_high", ctypes.c_uint64, True),
-    Attr.hipMemPoolAttrUsedMemCurrent: ("used", ctypes.c_uint64, False),
-    Attr.hipMemPoolAttrUsedMemHigh: ("used_high", ctypes.c_uint64, True),
+    attribute: (name, ctypes.c_int if name.startswith("reuse") else ctypes.c_uint64, name not in ("reserved", "used"))
+    for name, attribute in words(Attr).items()
 }
 
 
