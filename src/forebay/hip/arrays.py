@@ -250,11 +250,8 @@ def hipMalloc3DArray(desc: Any, extent: Any, flags: int = 0) -> hipArray:
     """Allocate an array of up to three dimensions; ``(hipError_t, array)``. Errors as `hipMallocArray`.
 
     `desc` is a hipChannelFormatDesc, and `flags` hipArrayLayered, hipArrayCubemap and those of `hipMallocArray`.
-
-    Parameters
-    ----------
-    extent : hipExtent
-        In elements. With hipArrayLayered the depth counts layers, with hipArrayCubemap the faces of cubes.
+    `extent` is a hipExtent: in elements. With hipArrayLayered the depth counts layers, with hipArrayCubemap the faces
+    of cubes.
     """
     check_params(extent, hipExtent)
     return _make("hipMalloc3DArray", Format.of_description(desc), extent.width, extent.height, extent.depth, flags)

@@ -547,10 +547,7 @@ def hipMemAllocPitch(widthInBytes: int, height: int, elementSizeBytes: int) -> t
 def hipMalloc3D(extent: Any) -> hipPitchedPtr:
     """Allocate planes of rows on the current device; ``(hipError_t, hipPitchedPtr)``. See `hipMallocPitch`.
 
-    Parameters
-    ----------
-    extent : hipExtent
-        The width in bytes.
+    `extent` is a hipExtent: the width in bytes.
     """
     check_params(extent, hipExtent)
     pointer, pitch = _malloc_rows(extent.width, extent.height, extent.depth)
@@ -652,9 +649,7 @@ def _copy_box(params: hipMemcpy3DParms, stream: Any) -> None:
 def _copy_3d(p: Any, stream: Any = None) -> None:
     """Copy rows and planes on the null stream; ``(hipError_t,)``. Blocks until it is done.
 
-    Parameters
-    ----------
-    p : hipMemcpy3DParms
+    `p` is a hipMemcpy3DParms.
 
     One command for each row, or one for all that have no gaps between them. hipErrorInvalidPitchValue for a pitch below
     the width, hipErrorInvalidValue for rows that are not all in an array, and as for `hipMemcpy`.

@@ -209,11 +209,7 @@ def hipGraphAddKernelNode(graph: Any, pDependencies: Any, numDependencies: int, 
 def hipGraphAddMemcpyNode(graph: Any, pDependencies: Any, numDependencies: int, pCopyParams: Any) -> hipGraphNode:
     """Add a copy of rows and planes; ``(hipError_t, node)``.
 
-    `graph`, `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`.
-
-    Parameters
-    ----------
-    pCopyParams : hipMemcpy3DParms
+    `graph`, `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`. `pCopyParams` is a hipMemcpy3DParms.
 
     One command for each row, or one for all when there are no gaps. hipErrorInvalidValue for an empty extent and
     for rows that are not all in an array; hipErrorInvalidPitchValue for a pitch below the width.
@@ -225,11 +221,7 @@ def hipGraphAddMemcpyNode(graph: Any, pDependencies: Any, numDependencies: int, 
 def hipGraphAddMemsetNode(graph: Any, pDependencies: Any, numDependencies: int, pMemsetParams: Any) -> hipGraphNode:
     """Add what sets memory of the device to a value; ``(hipError_t, node)``.
 
-    `graph`, `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`.
-
-    Parameters
-    ----------
-    pMemsetParams : hipMemsetParams
+    `graph`, `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`. `pMemsetParams` is a hipMemsetParams.
 
     One command for each row, or one for all when there are no gaps. hipErrorInvalidValue for memory that is not from
     here or too small, an empty extent, elements of other than 1, 2 or 4 bytes, and a pitch below the width.
@@ -241,11 +233,7 @@ def hipGraphAddMemsetNode(graph: Any, pDependencies: Any, numDependencies: int, 
 def hipGraphAddHostNode(graph: Any, pDependencies: Any, numDependencies: int, pNodeParams: Any) -> hipGraphNode:
     """Add a host function; ``(hipError_t, node)``.
 
-    `graph`, `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`.
-
-    Parameters
-    ----------
-    pNodeParams : hipHostNodeParams
+    `graph`, `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`. `pNodeParams` is a hipHostNodeParams.
 
     See `hipLaunchHostFunc`. hipErrorInvalidValue without a function.
     """
@@ -688,10 +676,7 @@ def hipGraphAddMemAllocNode(graph: Any, pDependencies: Any, numDependencies: int
     it, or else until hipFree or hipFreeAsync after the launch, or a node of another graph; before that the graph can be
     launched again only with hipGraphInstantiateFlagAutoFreeOnLaunch. See `forebay.Graph`.
 
-    Parameters
-    ----------
-    pNodeParams : hipMemAllocNodeParams
-        Pinned memory of the graph's device.
+    `pNodeParams` is a hipMemAllocNodeParams: pinned memory of the graph's device.
 
     hipErrorInvalidValue for other memory, for 0 bytes, and as for `hipGraphAddKernelNode`; hipErrorOutOfMemory;
     hipErrorNotSupported for memory of another device than the graph's.

@@ -373,10 +373,7 @@ hipGetTextureObjectResourceViewDesc: HipFunction = _asked("view", hipResourceVie
 def hipCreateSurfaceObject(pResDesc: Any) -> hipSurfaceObject_t:
     """Make a surface object, through which kernels read and write an array; ``(hipError_t, object)``.
 
-    Parameters
-    ----------
-    pResDesc : hipResourceDesc
-        Of type hipResourceTypeArray.
+    `pResDesc` is a hipResourceDesc: of type hipResourceTypeArray.
 
     Otherwise as `hipCreateTextureObject`. hipErrorInvalidValue for None and for other resources, hipErrorInvalidHandle
     for a null array, hipErrorContextIsDestroyed for one that was freed.
