@@ -240,7 +240,7 @@ def write_stubs_of_hip():
     text += [f"{alias} = {name}" for alias, name in facts["aliases"].items()]
     (folder / "facts.pyi").write_text("\n".join(text) + "\n", encoding="utf-8")
     text = ["from typing import Any", "from forebay.hip.compiled.launch import dim3 as dim3"]
-    for module in sorted(folder.glob("*.py")):
+    for module in sorted(folder.glob("[!_]*.py")):
         source = module.with_suffix(".pyi") if module.stem == "facts" else module
         names = [each for node in ast.parse(source.read_text(encoding="utf-8")).body for each in names_defined_by(node)]
         public = [name for name in dict.fromkeys(names) if PUBLIC_IN_HIP.match(name)]

@@ -7,6 +7,7 @@ import pytest
 
 import forebay as fb
 from forebay import hip
+from forebay.hip.errors import named
 from forebay.hip.facts import FACTS
 from forebay.hip.table import FUNCTIONS, chapter_of
 
@@ -105,3 +106,13 @@ def test_both_of_a_pair_take_the_same_but_for_a_stream(name):
     assert stream.name == "stream"
     assert [(each.annotation, each.default) for each in own] == [(each.annotation, each.default) for each in others]
     assert "on the null stream" not in getattr(hip, f"{name}Async").__doc__
+
+
+def test_parameters_are_renamed_where_a_function_inside_uses_them():
+    def definition(first, second=2):
+        return lambda: (first, second)
+
+    renamed = named(definition, "other", "What it does.", first="one")
+    assert renamed(one=1)() == renamed(1)() == (1, 2)
+    assert (renamed.__name__, renamed.__doc__) == ("other", "What it does.")
+    assert definition(first=1)() == (1, 2)

@@ -272,7 +272,10 @@ def listed(names: Iterable[str]) -> str:
 def named(function: Any, name: str, doc: str, **renamed: str) -> Any:
     """Return a function of the same code that has this name and docstring, and parameters of other names."""
     code = function.__code__
-    code = code.replace(co_name=name, co_varnames=tuple(renamed.get(each, each) for each in code.co_varnames))
+    names = {
+        kind: tuple(renamed.get(each, each) for each in getattr(code, kind)) for kind in ("co_varnames", "co_cellvars")
+    }
+    code = code.replace(co_name=name, **names)
     made = types.FunctionType(code, function.__globals__, name, function.__defaults__, function.__closure__)
     made.__annotations__ = {renamed.get(each, each): kind for each, kind in function.__annotations__.items()}
     made.__doc__, made.__qualname__ = doc, name

@@ -138,7 +138,7 @@ for _kinds, _base in (("enumerations", enum.IntEnum), ("flags", enum.IntFlag)):
     for _name, _facts in FACTS[_kinds].items():
         _known[_name] = _base(_name, _facts["members"], module=__name__)
         _known[_name].__doc__ = _facts["doc"]
-_known["hipError_t"].__str__ = enum.Enum.__str__  # its name, on each version of Python
+_known["hipError_t"].__str__ = lambda code: f"hipError_t.{code.name}"  # on each version of Python
 for _name, _facts in FACTS["structures"].items():
     _known[_name] = _structure(_name, _facts.get("doc"), _facts["members"])
 _known.update({alias: _known[name] for alias, name in FACTS["aliases"].items()})
