@@ -148,7 +148,7 @@ class CaptureError(Error, RuntimeError):
         HIP's name for the error.
     """
 
-    hip_name = "hipErrorIllegalState"
+    hip_name: str = "hipErrorIllegalState"
 
     def __init_subclass__(cls, hip_name: str = hip_name) -> None:
         cls.hip_name = hip_name
