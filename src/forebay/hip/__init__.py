@@ -39,15 +39,12 @@ from forebay.hip import (
     errors,
     events,
     facts,
-    functions,
-    graph_nodes,
     graphs,
     hardware,
     memory,
     modules,
     pointers,
     streams,
-    texture_references,
     textures,
 )
 from forebay.hip.generated import per_thread, unavailable
@@ -55,7 +52,7 @@ from forebay.hip.pointers import Vector
 
 _PARTS = (
     facts, errors, pointers, devices, hardware, streams, events, memory, addresses, arrays, copies, textures,
-    texture_references, modules, functions, graphs, graph_nodes,
+    modules, graphs,
 )  # fmt: skip
 _OTHERS = {"DeviceArray", "NDBuffer", "Pointer", "current_device", "dim3", "last_exception", "textureReference"}
 

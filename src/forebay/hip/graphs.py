@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import inspect
 import os
+import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -32,26 +34,72 @@ from forebay.core.errors import (
 )
 from forebay.core.process import Numbers
 from forebay.events.event import Event
-from forebay.hip import events
+from forebay.hip import allocations, events
+from forebay.hip.allocations import Place
 from forebay.hip.compiled.calls import note_returned
-from forebay.hip.devices import current_device, number_of, on_reset
-from forebay.hip.errors import HipError, Result, api, code_of, enumerator, invalid, record
-from forebay.hip.events import ihipEvent_t
+from forebay.hip.compiled.launch import kernel_arguments
+from forebay.hip.copies import FROM, TO, Box, CopyOnHost, check_symbol_kind, parts_of, within
+from forebay.hip.devices import current_device, device_number, device_of, infos, number_of, on_reset
+from forebay.hip.errors import (
+    HipError,
+    HipFunction,
+    Result,
+    alias,
+    api,
+    check_params,
+    code_of,
+    define,
+    enumerator,
+    invalid,
+    listed,
+    made,
+    record,
+)
+from forebay.hip.events import event_of, ihipEvent_t
 from forebay.hip.facts import (
+    Record,
     hipError_t,
+    hipExtent,
     hipGraphExecUpdateResult,
     hipGraphInstantiateFlags,
+    hipGraphMemAttributeType,
+    hipGraphNodeType,
+    hipHostNodeParams,
+    hipKernelNodeParams,
+    hipMemAllocationType,
+    hipMemAllocNodeParams,
+    hipMemcpy3DParms,
+    hipMemcpyKind,
+    hipMemLocation,
+    hipMemLocationType,
+    hipMemoryType,
+    hipMemPoolProps,
+    hipMemsetParams,
+    hipPitchedPtr,
     hipStreamCaptureMode,
     hipStreamCaptureStatus,
     words,
 )
-from forebay.hip.pointers import Number, address_of, handle_number
-from forebay.hip.streams import queue_of
+from forebay.hip.memory import hand_out, size_of
+from forebay.hip.modules import extents_of, function_of
+from forebay.hip.pointers import DeviceArray, Number, address_of, handle_number
+from forebay.hip.streams import host_call, queue_of
 from forebay.queues.capture_rules import captures_that_bar_null, exchange_thread_mode, thread_mode
 from forebay.queues.device import Device
-from forebay.queues.graphs.executable import ExecutableGraph, Work, make_list, shape_of
+from forebay.queues.graphs.executable import (
+    ExecutableGraph,
+    Work,
+    figures_of,
+    make_copy,
+    make_fill,
+    make_host,
+    make_kernel,
+    make_list,
+    shape_of,
+)
 from forebay.queues.graphs.graph import Graph, Node
 from forebay.queues.graphs.shape import serial_order
+from forebay.queues.memory.shapes import whole_number
 from forebay.queues.queue import Queue
 
 
@@ -738,3 +786,821 @@ def hipThreadExchangeStreamCaptureMode(mode: object = KEEP) -> hipStreamCaptureM
     if isinstance(mode, ctypes._SimpleCData):
         mode.value = int(before)
     return before
+
+
+# -- the nodes of graphs: adding them, asking what they do, and changing it. Dependencies are a list and its length
+
+POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
+ELEMENTS = {1: "u1", 2: "u2", 4: "u4"}
+
+
+def kernel_work(device: Any, params: Any) -> Work:
+    """Return the launch that a hipKernelNodeParams describes."""
+    check_params(params, hipKernelNodeParams)
+    if params.func is None:
+        raise invalid("the function is None")
+    try:
+        function = function_of(params.func)
+    except HipError as error:
+        raise HipError(hipError_t.hipErrorInvalidDeviceFunction, str(error)) from error
+    with invalid_values():
+        arguments = kernel_arguments(function, params.sharedMemBytes, params.kernelParams, params.extra)
+        return make_kernel(
+            device, function.kernel, extents_of(params.gridDim), extents_of(params.blockDim), tuple(arguments)
+        )
+
+
+def host_work(_: Any, params: Any) -> Work:
+    """Return the call that a hipHostNodeParams describes."""
+    check_params(params, hipHostNodeParams)
+    return make_host(host_call(params.fn, params.userData))
+
+
+def copy_params(dst: Any, src: Any, count: Any, kind: Any) -> hipMemcpy3DParms:
+    """Return the structure for this many bytes in one row.
+
+    hipErrorInvalidValue for 0 bytes.
+    """
+    nbytes = size_of(count)
+    if nbytes == 0:
+        raise invalid("a copy of 0 bytes")
+    dst_ptr, src_ptr = (hipPitchedPtr(ptr, nbytes, nbytes, 1) for ptr in (dst, src))
+    return hipMemcpy3DParms(dstPtr=dst_ptr, srcPtr=src_ptr, extent=hipExtent(nbytes, 1, 1), kind=kind)
+
+
+def has_rows(params: Any) -> bool:
+    """Whether a structure is about more than one row."""
+    if isinstance(params, hipMemsetParams):
+        return params.height > 1
+    return bool(params.extent.height > 1 or params.extent.depth > 1)
+
+
+def copy_work(device: Any, params: Any) -> Work:
+    """Return the copy that a hipMemcpy3DParms describes: row by row, or in one piece if there are no gaps."""
+    check_params(params, hipMemcpy3DParms)
+    box = Box(params)
+    if box.is_empty:
+        raise invalid(f"a copy of {box}")
+    to, source = box.places()
+    with invalid_values():
+        if to.buffer is None and source.buffer is None:
+            return make_host(CopyOnHost(to, source, box.spans))
+        rows = [make_copy(device, at, of) for at, of in parts_of(to, source, box.spans)]
+    return rows[0] if len(rows) == 1 else make_list("copy", rows)
+
+
+def memset_work(device: Any, params: Any) -> Work:
+    """Return the fill that a hipMemsetParams describes: row by row, or in one piece if there are no gaps."""
+    check_params(params, hipMemsetParams)
+    if params.elementSize not in ELEMENTS:
+        raise invalid(f"elements of {params.elementSize} bytes")
+    element = np.dtype(ELEMENTS[params.elementSize])
+    height, row = size_of(params.height), size_of(params.width) * element.itemsize
+    pitch = size_of(params.pitch) if height > 1 else row
+    if row == 0 or height == 0 or pitch < row:
+        raise invalid(f"{height} rows of {row} bytes, {pitch} apart")
+    buffer = Place(params.dst, pitch * height if height > 1 else row, "dst").for_device()
+    value = whole_number(params.value) & ((1 << 8 * element.itemsize) - 1)
+    parts = [(0, row * height)] if pitch == row else [(i * pitch, i * pitch + row) for i in range(height)]
+    with invalid_values():
+        rows = [make_fill(device, buffer[at:end].view(element), value) for at, end in parts]
+    return rows[0] if len(rows) == 1 else make_list("fill", rows)
+
+
+# -- nodes
+
+
+TYPES = words(hipGraphNodeType)
+
+
+def begin_node(graph: Any, dependencies: Any, count: Any) -> tuple[ihipGraph, Graph, tuple[Node, ...]]:
+    """Return the graph, and what a new node of it comes after."""
+    known = graph_of(graph)
+    after: list[Node] = []
+    for each in nodes_in(dependencies, count, "dependencies"):
+        if each.node in after:
+            raise invalid("a dependency is given twice")
+        after.append(each.node)
+    return known, known.graph, tuple(after)
+
+
+# -- adding
+
+
+def add_node(graph: Any, dependencies: Any, count: Any, kind: str, params: Any) -> hipGraphNode:
+    """Add a node of this kind that does what a structure says, of which it keeps a copy."""
+    known, to, after = begin_node(graph, dependencies, count)
+    work = KINDS[kind].make(to.device, params)
+    handle = known.handle_of(to._insert(work, after))
+    handle.params = params.copy()
+    return handle
+
+
+@api(outputs=1)
+def hipGraphAddKernelNode(graph: Any, pDependencies: Any, numDependencies: int, pNodeParams: Any) -> hipGraphNode:
+    """Add a launch; ``(hipError_t, node)``. The arguments' values are those of now.
+
+    `graph` is what `hipGraphCreate` or a capture returned; hipErrorInvalidValue for one that was destroyed.
+
+    Parameters
+    ----------
+    pDependencies : list of hipGraphNode, or pointer to their numbers
+        The nodes that it comes after; None for no dependencies.
+    numDependencies : int
+        How many of them count.
+    pNodeParams : hipKernelNodeParams
+
+    hipErrorInvalidValue for nodes of other graphs, a dependency given twice, and what
+    `hipModuleLaunchKernel` would refuse; hipErrorInvalidDeviceFunction for anything but a function.
+    """
+    return add_node(graph, pDependencies, numDependencies, "kernel", pNodeParams)
+
+
+@api(outputs=1)
+def hipGraphAddMemcpyNode(graph: Any, pDependencies: Any, numDependencies: int, pCopyParams: Any) -> hipGraphNode:
+    """Add a copy of rows and planes; ``(hipError_t, node)``.
+
+    `graph`, `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`. `pCopyParams` is a hipMemcpy3DParms.
+
+    One command for each row, or one for all when there are no gaps. hipErrorInvalidValue for an empty extent and
+    for rows that are not all in an array; hipErrorInvalidPitchValue for a pitch below the width.
+    """
+    return add_node(graph, pDependencies, numDependencies, "copy", pCopyParams)
+
+
+@api(outputs=1)
+def hipGraphAddMemsetNode(graph: Any, pDependencies: Any, numDependencies: int, pMemsetParams: Any) -> hipGraphNode:
+    """Add what sets memory of the device to a value; ``(hipError_t, node)``.
+
+    `graph`, `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`. `pMemsetParams` is a hipMemsetParams.
+
+    One command for each row, or one for all when there are no gaps. hipErrorInvalidValue for memory that is not from
+    here or too small, an empty extent, elements of other than 1, 2 or 4 bytes, and a pitch below the width.
+    """
+    return add_node(graph, pDependencies, numDependencies, "fill", pMemsetParams)
+
+
+@api(outputs=1)
+def hipGraphAddHostNode(graph: Any, pDependencies: Any, numDependencies: int, pNodeParams: Any) -> hipGraphNode:
+    """Add a host function; ``(hipError_t, node)``.
+
+    `graph`, `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`. `pNodeParams` is a hipHostNodeParams.
+
+    See `hipLaunchHostFunc`. hipErrorInvalidValue without a function.
+    """
+    return add_node(graph, pDependencies, numDependencies, "host", pNodeParams)
+
+
+@api(outputs=1)
+def hipGraphAddEmptyNode(graph: Any, pDependencies: Any, numDependencies: int) -> hipGraphNode:
+    """Add a node that does nothing, for others to depend on; ``(hipError_t, node)``.
+
+    `graph`, `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`, where the errors are.
+    """
+    known, made, after = begin_node(graph, pDependencies, numDependencies)
+    return known.handle_of(made.add_empty(after=after))
+
+
+@api(outputs=1)
+def hipGraphAddChildGraphNode(graph: Any, pDependencies: Any, numDependencies: int, childGraph: Any) -> hipGraphNode:
+    """Add all that another graph's nodes do now; ``(hipError_t, node)``. What changes there later does not change it.
+
+    `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`. `childGraph` is the other graph.
+
+    hipErrorNotSupported for a graph with nodes for memory or events; hipErrorInvalidValue for one of another device, or
+    with nodes that depend on each other in a circle, and as for `hipGraphAddKernelNode`.
+    """
+    known, made, after = begin_node(graph, pDependencies, numDependencies)
+    child = graph_of(childGraph)
+    if has_marks(child.graph):
+        raise HipError(hipError_t.hipErrorNotSupported, "a child graph has no nodes for events")
+    copy = copy_of(child)
+    handle = known.handle_of(made.add_graph(child.graph, after=after))
+    handle.child = copy
+    return handle
+
+
+@api(outputs=1)
+def hipGraphChildGraphNodeGetGraph(node: Any) -> ihipGraph:
+    """Return ``(hipError_t, graph)``: a copy of what a node was made from, to look at; changing it changes no node.
+
+    hipErrorInvalidValue for a node of another kind.
+    """
+    known = node_of(node)
+    if known.child is None:
+        raise invalid("this node was not made from a graph")
+    return known.child
+
+
+@api()
+def hipGraphAddDependencies(graph: Any, from_: Any, to: Any, numDependencies: int) -> None:
+    """Let each node of `to` come after the one of `from_` at the same place; ``(hipError_t,)``.
+
+    `from_` and `to` are lists of nodes of `graph`, and the first `numDependencies` of each count.
+
+    Nothing has changed after hipErrorInvalidValue: for nodes of another graph, a node that is to come after itself, and
+    a dependency that exists already. `hipGraphInstantiate` checks for circles.
+    """
+    known = graph_of(graph)
+    edges = _edges_in(known, from_, to, numDependencies)
+    for i, (earlier, later) in enumerate(edges):
+        if earlier is later or (earlier, later) in edges[:i] or earlier in later.dependencies:
+            raise invalid("a node comes after itself, or after another one already")
+    for edge in edges:
+        known.graph.add_dependency(*edge)
+
+
+def _edges_in(known: ihipGraph, from_: Any, to: Any, count: Any) -> list[tuple[Node, Node]]:
+    edges = []
+    for earlier, later in zip(nodes_in(from_, count, "dependencies"), nodes_in(to, count, "dependencies"), strict=True):
+        if earlier.graph is not known or later.graph is not known:
+            raise invalid("a node belongs to another graph")
+        edges.append((earlier.node, later.node))
+    return edges
+
+
+@api()
+def hipGraphRemoveDependencies(graph: Any, from_: Any, to: Any, numDependencies: int) -> None:
+    """Let no node of `to` come after the one of `from_` at the same place any more; ``(hipError_t,)``.
+
+    `from_` and `to` are lists of nodes of `graph`, and the first `numDependencies` of each count.
+
+    Nothing has changed after hipErrorInvalidValue: for nodes of another graph, and a dependency that does not exist or
+    is given twice.
+    """
+    known = graph_of(graph)
+    edges = _edges_in(known, from_, to, numDependencies)
+    for i, (earlier, later) in enumerate(edges):
+        if (earlier, later) in edges[:i] or earlier not in later.dependencies:
+            raise invalid("a dependency does not exist")
+    for edge in edges:
+        known.graph.remove_dependency(*edge)
+
+
+# -- asking
+
+
+def _edges(known: ihipGraph) -> list[tuple[hipGraphNode, hipGraphNode]]:
+    found = []
+    for later in known.nodes:
+        found += [(known.handle_of(node), later) for node in later.node.dependencies]
+    return found
+
+
+@api(outputs=2)
+def hipGraphGetNodes(graph: Any) -> tuple[list[hipGraphNode], int]:
+    """Return ``(hipError_t, nodes, count)``: a list, in the order they were added in."""
+    nodes = graph_of(graph).nodes
+    return nodes, len(nodes)
+
+
+@api(outputs=2)
+def hipGraphGetRootNodes(graph: Any) -> tuple[list[hipGraphNode], int]:
+    """Return ``(hipError_t, nodes, count)`` of those that come after no other."""
+    nodes = [node for node in graph_of(graph).nodes if node.node is not None and not node.node.dependencies]
+    return nodes, len(nodes)
+
+
+@api(outputs=3)
+def hipGraphGetEdges(graph: Any) -> tuple[list[hipGraphNode], list[hipGraphNode], int]:
+    """Return ``(hipError_t, from, to, count)``: the second list's nodes come after the first's at the same place."""
+    edges = _edges(graph_of(graph))
+    return [earlier for earlier, _ in edges], [later for _, later in edges], len(edges)
+
+
+@api(outputs=2)
+def hipGraphNodeGetDependencies(node: Any) -> tuple[list[hipGraphNode], int]:
+    """Return ``(hipError_t, nodes, count)`` of what a node comes after."""
+    known = node_of(node)
+    nodes = [earlier for earlier, later in _edges(known.graph) if later == known]
+    return nodes, len(nodes)
+
+
+@api(outputs=2)
+def hipGraphNodeGetDependentNodes(node: Any) -> tuple[list[hipGraphNode], int]:
+    """Return ``(hipError_t, nodes, count)`` of what comes after a node."""
+    known = node_of(node)
+    nodes = [later for earlier, later in _edges(known.graph) if earlier == known]
+    return nodes, len(nodes)
+
+
+@api(outputs=1)
+def hipGraphNodeGetType(node: Any) -> hipGraphNodeType:
+    """Return ``(hipError_t, hipGraphNodeType)``.
+
+    `node` is any node; hipErrorInvalidValue when its graph was destroyed.
+    """
+    known = node_of(node)
+    mark = mark_of(known.node.work)
+    if mark is not None:
+        return TYPES[mark.kind]
+    return TYPES["copy" if copies_on_host(known.node.work) else known.node.kind]
+
+
+@api(outputs=1)
+def hipGraphNodeFindInClone(originalNode: Any, clonedGraph: Any) -> hipGraphNode:
+    """Return ``(hipError_t, node)`` of a graph that `hipGraphClone` made: the copy of this node.
+
+    `originalNode` is a node of the graph that was cloned, and `clonedGraph` its clone.
+
+    hipErrorInvalidValue when it has none.
+    """
+    original, clone = node_of(originalNode), graph_of(clonedGraph)
+    copied = clone.copies.get(original.node)
+    if copied is None:
+        raise invalid("this graph has no copy of this node")
+    return clone.handle_of(copied)
+
+
+def copies_on_host(work: Work) -> bool:
+    """Whether it is a copy within memory of the host, which is a function for forebay."""
+    return isinstance(getattr(work, "function", None), CopyOnHost)
+
+
+# -- what nodes do
+
+
+class NodeKind(NamedTuple):
+    """What nodes of a kind do, the structure that says it, and what makes it; how HIP and docstrings name it."""
+
+    does: str
+    structure: type[Record]
+    make: Callable[[Any, Any], Work]
+    name: str
+    verb: str
+    refused: str = ""
+
+
+_NO_ROWS = " for more than one row, before or now;"
+KINDS = {
+    "kernel": NodeKind("launches a kernel", hipKernelNodeParams, kernel_work, "Kernel", "launch"),
+    "copy": NodeKind(
+        "copies", hipMemcpy3DParms, copy_work, "Memcpy", "copy",
+        f"{_NO_ROWS} for another kind than the node was made with, and between other kinds of memory;",
+    ),
+    "fill": NodeKind("sets memory", hipMemsetParams, memset_work, "Memset", "set", _NO_ROWS),
+    "host": NodeKind("calls a host function", hipHostNodeParams, host_work, "Host", "call"),
+}  # fmt: skip
+
+
+def _node_that(node: Any, kind: str) -> hipGraphNode:
+    """The node, which has to do this."""
+    known = node_of(node)
+    if ("copy" if copies_on_host(known.node.work) else known.node.kind) != kind:
+        raise invalid(f"this is not a node that {KINDS[kind].does}")
+    return known
+
+
+def _get(node: Any, kind: str) -> Any:
+    known = _node_that(node, kind)
+    if known.params is None:
+        raise NotSupportedError("this node was captured, so it has no parameters to return")
+    return known.params.copy()
+
+
+def _set(node: Any, kind: str, params: Any) -> None:
+    """Let a node of this kind do what a structure says, of which it keeps a copy."""
+    known = _node_that(node, kind)
+    graph = known.node.graph
+    graph._replace({known.node: KINDS[kind].make(graph.device, params)})
+    known.params = params.copy()
+
+
+def _set_in(executable: Any, node: Any, kind: str, params: Any) -> None:
+    """Let a node of this kind of an executable graph do what a structure says."""
+    executable_graph, known = executable_of(executable), _node_that(node, kind)
+    check_params(params, KINDS[kind].structure)
+    before = known.params
+    if kind in ("copy", "fill") and (has_rows(params) or (before is not None and has_rows(before))):
+        raise invalid("rows are not changed in an executable graph")
+    work = KINDS[kind].make(executable_graph.device, params)
+    if kind == "copy" and before is not None and hipMemcpyKind(before.kind) != params.kind:
+        raise invalid(f"the node copies {hipMemcpyKind(before.kind).name}: that is not changed")
+    with invalid_values():
+        executable_graph._set(known.node, known.node.kind, lambda: work)
+
+
+def _getter(kind: str) -> HipFunction:
+    def get(node: Any) -> Any:
+        return _get(node, kind)
+
+    known = KINDS[kind]
+    doc = f"""Return ``(hipError_t, {known.structure.__name__})``: a copy of what a node was made from, or set to last.
+
+    `node` is a {known.name.lower()} node: hipErrorInvalidValue for another, hipErrorNotSupported for one that was
+    captured.
+    """
+    get.__annotations__["return"] = known.structure.__name__
+    return define(f"hipGraph{known.name}NodeGetParams", get, doc, outputs=1)
+
+
+def _setter(kind: str) -> HipFunction:
+    def set_params(node: Any, pNodeParams: Any) -> None:
+        _set(node, kind, pNodeParams)
+
+    known = KINDS[kind]
+    doc = f"""Let a node {known.verb} something else in what is instantiated from now on; ``(hipError_t,)``.
+
+    `node` is a {known.name.lower()} node, and `pNodeParams` a {known.structure.__name__}.
+
+    hipErrorInvalidValue when it is another node, and as for `hipGraphAdd{known.name}Node`.
+    """
+    return define(f"hipGraph{known.name}NodeSetParams", set_params, doc)
+
+
+def _setter_in(kind: str) -> HipFunction:
+    def set_params(hGraphExec: Any, node: Any, pNodeParams: Any) -> None:
+        _set_in(hGraphExec, node, kind, pNodeParams)
+
+    known = KINDS[kind]
+    doc = f"""Let a node {known.verb} something else from the next launch of an executable graph on; ``(hipError_t,)``.
+
+    `hGraphExec` is the executable graph, `node` a {known.name.lower()} node, and `pNodeParams` a
+    {known.structure.__name__}.
+
+    The graph and launches under way are not changed. hipErrorInvalidValue when it is another node than one of the graph
+    that this was instantiated from, or was added since;{known.refused} and as for `hipGraphAdd{known.name}Node`.
+    """
+    return define(f"hipGraphExec{known.name}NodeSetParams", set_params, doc)
+
+
+hipGraphKernelNodeGetParams: HipFunction = _getter("kernel")
+hipGraphKernelNodeSetParams: HipFunction = _setter("kernel")
+hipGraphExecKernelNodeSetParams: HipFunction = _setter_in("kernel")
+hipGraphMemcpyNodeGetParams: HipFunction = _getter("copy")
+hipGraphMemcpyNodeSetParams: HipFunction = _setter("copy")
+hipGraphExecMemcpyNodeSetParams: HipFunction = _setter_in("copy")
+hipGraphMemsetNodeGetParams: HipFunction = _getter("fill")
+hipGraphMemsetNodeSetParams: HipFunction = _setter("fill")
+hipGraphExecMemsetNodeSetParams: HipFunction = _setter_in("fill")
+hipGraphHostNodeGetParams: HipFunction = _getter("host")
+hipGraphHostNodeSetParams: HipFunction = _setter("host")
+hipGraphExecHostNodeSetParams: HipFunction = _setter_in("host")
+
+
+@api()
+def hipGraphExecChildGraphNodeSetParams(hGraphExec: Any, node: Any, childGraph: Any) -> None:
+    """Let a node do what a graph does now, from the next launch of an executable graph on; ``(hipError_t,)``.
+
+    `hGraphExec` is the executable graph, `node` the node, and `childGraph` the graph.
+
+    hipErrorInvalidValue when the graph's nodes are of other kinds, or copy another way, than those of the graph that
+    the node was made from; and as for `hipGraphExecKernelNodeSetParams` and `hipGraphAddChildGraphNode`.
+    """
+    executable, known, child = executable_of(hGraphExec), node_of(node), graph_of(childGraph)
+    with invalid_values():
+        executable.set_graph(known.node, child.graph)
+
+
+# -- events
+
+
+def _event_work(kind: str, event: Any, device: Any) -> Work:
+    try:
+        handle = event_of(event)
+    except HipError as error:
+        raise invalid(str(error)) from error
+    if handle.event is None:
+        raise HipError(hipError_t.hipErrorInvalidHandle, "an event that processes share is in no graph")
+    if handle.event.device._context is not device._context:
+        raise invalid("the event and the graph are of two devices")
+    return event_work(kind, handle)
+
+
+def _add_event(kind: str, graph: Any, dependencies: Any, count: Any, event: Any) -> hipGraphNode:
+    known, made, after = begin_node(graph, dependencies, count)
+    return known.handle_of(made._insert(_event_work(kind, event, made.device), after))
+
+
+def _event_node(node: Any, kind: str) -> tuple[hipGraphNode, Mark]:
+    known = node_of(node)
+    mark = mark_of(known.node.work)
+    if mark is None or mark.kind != kind:
+        raise invalid(f"this node does not {kind} an event")
+    return known, mark
+
+
+def _set_event(node: Any, kind: str, event: Any) -> None:
+    known, _ = _event_node(node, kind)
+    graph = known.node.graph
+    graph._replace({known.node: _event_work(kind, event, graph.device)})
+
+
+def _set_event_in(executable: Any, node: Any, kind: str, event: Any) -> None:
+    parted, (known, _) = executable_of(executable), _event_node(node, kind)
+    mark = mark_of(_event_work(kind, event, parted.device))
+    if not isinstance(parted, PartedGraph) or mark is None:
+        raise invalid("this executable graph has no nodes for events")
+    try:
+        parted.set_event(known.node, mark)
+    except InvalidArgumentError as error:
+        raise invalid(str(error)) from error
+
+
+@api(outputs=1)
+def hipGraphAddEventRecordNode(graph: Any, pDependencies: Any, numDependencies: int, event: Any) -> hipGraphNode:
+    """Add a node that records an event each time the graph runs; ``(hipError_t, node)``.
+
+    `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`.
+
+    The graph is cut there: what comes later in the order of its nodes comes after what is before. See
+    `hipGraphAddKernelNode` for dependencies. hipErrorInvalidValue without an event, or for another device's. A graph
+    with such nodes has no nodes for memory, and cannot be launched in a capture or become a child
+    (hipErrorNotSupported).
+    """
+    return _add_event("record", graph, pDependencies, numDependencies, event)
+
+
+@api(outputs=1)
+def hipGraphAddEventWaitNode(graph: Any, pDependencies: Any, numDependencies: int, event: Any) -> hipGraphNode:
+    """Add a node that waits for an event as it was last recorded when the graph is launched; ``(hipError_t, node)``.
+
+    `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`, `event` as there.
+
+    See `hipGraphAddEventRecordNode`.
+    """
+    return _add_event("wait", graph, pDependencies, numDependencies, event)
+
+
+VERBS = {"record": "record", "wait": "wait for"}
+
+
+def _event_getter(kind: str, name: str) -> HipFunction:
+    def get(node: Any) -> ihipEvent_t:
+        return _event_node(node, kind)[1].handle
+
+    doc = f"Return ``(hipError_t, event)`` of a node; hipErrorInvalidValue when it does not {VERBS[kind]} one."
+    return define(name, get, doc, outputs=1)
+
+
+def _event_setter(kind: str, name: str) -> HipFunction:
+    def set_event(node: Any, event: Any) -> None:
+        _set_event(node, kind, event)
+
+    doc = f"""Let a node {VERBS[kind]} another event in what is instantiated from now on; ``(hipError_t,)``.
+
+    hipErrorInvalidValue for another node, without an event, and for another device's.
+    """
+    return define(name, set_event, doc)
+
+
+def _event_setter_in(kind: str, name: str) -> HipFunction:
+    def set_event(hGraphExec: Any, hNode: Any, event: Any) -> None:
+        _set_event_in(hGraphExec, hNode, kind, event)
+
+    doc = f"""Let a node {VERBS[kind]} another event from the next launch of an executable graph on; ``(hipError_t,)``.
+
+    `hGraphExec` is the executable graph, `hNode` a node of the graph it was made from, and `event` the other event.
+
+    hipErrorInvalidValue when it is no such node of the graph that this was instantiated from, and as for
+    `{name.replace("Exec", "")}`.
+    """
+    return define(name, set_event, doc)
+
+
+hipGraphEventRecordNodeGetEvent: HipFunction = _event_getter("record", "hipGraphEventRecordNodeGetEvent")
+hipGraphEventWaitNodeGetEvent: HipFunction = _event_getter("wait", "hipGraphEventWaitNodeGetEvent")
+hipGraphEventRecordNodeSetEvent: HipFunction = _event_setter("record", "hipGraphEventRecordNodeSetEvent")
+hipGraphEventWaitNodeSetEvent: HipFunction = _event_setter("wait", "hipGraphEventWaitNodeSetEvent")
+hipGraphExecEventRecordNodeSetEvent: HipFunction = _event_setter_in("record", "hipGraphExecEventRecordNodeSetEvent")
+hipGraphExecEventWaitNodeSetEvent: HipFunction = _event_setter_in("wait", "hipGraphExecEventWaitNodeSetEvent")
+
+
+# -- memory
+
+
+Attr = hipGraphMemAttributeType
+ATTRIBUTES = {attribute: name for name, attribute in words(Attr).items()}
+PINNED, ON_DEVICE = hipMemAllocationType.hipMemAllocationTypePinned, hipMemLocationType.hipMemLocationTypeDevice
+
+
+# -- nodes
+
+
+@api(outputs=1)
+def hipGraphAddMemAllocNode(graph: Any, pDependencies: Any, numDependencies: int, pNodeParams: Any) -> hipGraphNode:
+    """Add what allocates memory; ``(hipError_t, node)``. ``pNodeParams.dptr`` is set to the pointer.
+
+    `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`.
+
+    The address stays the same in every launch. The memory is in use from the launch on until a node of the graph frees
+    it, or else until hipFree or hipFreeAsync after the launch, or a node of another graph; before that the graph can be
+    launched again only with hipGraphInstantiateFlagAutoFreeOnLaunch. See `forebay.Graph`.
+
+    `pNodeParams` is a hipMemAllocNodeParams: pinned memory of the graph's device.
+
+    hipErrorInvalidValue for other memory, for 0 bytes, and as for `hipGraphAddKernelNode`; hipErrorOutOfMemory;
+    hipErrorNotSupported for memory of another device than the graph's.
+    """
+    known, made, after = begin_node(graph, pDependencies, numDependencies)
+    check_params(pNodeParams, hipMemAllocNodeParams)
+    params: hipMemAllocNodeParams = pNodeParams
+    check_params(params.poolProps, hipMemPoolProps)
+    check_params(params.poolProps.location, hipMemLocation)
+    where, nbytes = params.poolProps.location, size_of(params.bytesize)
+    if params.poolProps.allocType != PINNED or where.type != ON_DEVICE:
+        raise invalid("a graph allocates pinned memory of a device only")
+    if nbytes == 0:
+        raise invalid("an allocation of 0 bytes")
+    if not 0 <= where.id < len(infos()) or not 0 <= params.accessDescCount <= len(infos()):
+        raise invalid(f"there is no device {where.id}, or there are no {params.accessDescCount}")
+    if where.id != number_of(made.device):
+        raise HipError(hipError_t.hipErrorNotSupported, f"the graph is of device {number_of(made.device)}")
+    node = made.add_alloc(nbytes, "u1", after=after)
+    params.dptr = hand_out(DeviceArray, node.work.buffer, hipMemoryType.hipMemoryTypeDevice, pooled=True)  # type: ignore[attr-defined]
+    return known.handle_of(node)
+
+
+@api(outputs=1)
+def hipGraphMemAllocNodeGetParams(node: Any) -> hipMemAllocNodeParams:
+    """Return ``(hipError_t, hipMemAllocNodeParams)``; hipErrorInvalidValue when the node allocates no memory."""
+    work = _memory_work(node, "alloc")
+    number = number_of(work.buffer.device)
+    props = hipMemPoolProps(allocType=PINNED, location=hipMemLocation(type=ON_DEVICE, id=number))
+    return hipMemAllocNodeParams(poolProps=props, bytesize=work.buffer.nbytes, dptr=_memory_pointer(work))
+
+
+def _memory_work(node: Any, kind: str) -> Any:
+    known = node_of(node)
+    if known.node is None or known.node.kind != kind:
+        raise invalid(f"this node does not {kind} memory")
+    return known.node.work
+
+
+def _memory_pointer(work: Any) -> DeviceArray:
+    return DeviceArray(allocations.base_of(work.memory), (work.memory.nbytes,))
+
+
+@api(outputs=1)
+def hipGraphAddMemFreeNode(graph: Any, pDependencies: Any, numDependencies: int, dev_ptr: Any) -> hipGraphNode:
+    """Add what frees memory that this graph allocates, or a launch of another one before; ``(hipError_t, node)``.
+
+    `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`. `dev_ptr` is the memory: what was set as
+    ``dptr`` by `hipGraphAddMemAllocNode`.
+
+    hipErrorInvalidValue for other memory, for what this graph frees already, for what another graph both allocates and
+    frees, and as for `hipGraphAddKernelNode`.
+    """
+    known, to, after = begin_node(graph, pDependencies, numDependencies)
+    address, _ = address_of(dev_ptr)
+    allocation = allocations.peek(address)
+    if allocation is None:
+        raise invalid(f"no allocation begins at {address:#x}")
+    return known.handle_of(to.add_free(allocation.memory, after=after))
+
+
+hipDrvGraphAddMemFreeNode: HipFunction = alias(
+    hipGraphAddMemFreeNode,
+    "hipDrvGraphAddMemFreeNode",
+    "",
+    graph="hGraph",
+    pDependencies="dependencies",
+    dev_ptr="dptr",
+)
+
+
+@api()
+def hipGraphMemFreeNodeGetParams(node: Any, dev_ptr: Any) -> None:
+    """Write the pointer to the memory that a node frees to where `dev_ptr` points; ``(hipError_t,)``.
+
+    hipErrorInvalidValue when the node frees no memory, and for None.
+    """
+    work = _memory_work(node, "free")
+    if dev_ptr is None:
+        raise invalid("nowhere to write the pointer")
+    Place(dev_ptr, 8, "dev_ptr").bytes()[:] = bytearray(ctypes.c_uint64(_memory_pointer(work).address))
+
+
+# -- figures
+
+
+def _attribute(attr: Any) -> str:
+    return ATTRIBUTES[enumerator(Attr, attr, "memory of graphs has no attribute")]
+
+
+def _figure_at(value: Any) -> Any:
+    if value is None:
+        raise invalid("the value is None")
+    return Place(value, 8, "value").bytes()
+
+
+@api()
+def hipDeviceGetGraphMemAttribute(device: int, attr: int, value: Any) -> None:
+    """Write a figure of the memory of graphs to where `value` points, 64 bits; ``(hipError_t,)``.
+
+    Parameters
+    ----------
+    device : int
+    attr : hipGraphMemAttributeType
+        Used is what launches have handed out and that is not freed, reserved what was allocated from the driver for
+        graphs: memory is from the making of its node on. The peak of what was used has what graphs free themselves.
+    value : object
+        ctypes.c_uint64, an array, a pointer.
+
+    hipErrorInvalidDevice for another device, hipErrorInvalidValue for another attribute and None.
+    """
+    figures = figures_of(device_of(device_number(device)))
+    name = _attribute(attr)
+    _figure_at(value)[:] = bytearray(ctypes.c_uint64(getattr(figures, name)))
+
+
+@api()
+def hipDeviceSetGraphMemAttribute(device: int, attr: int, value: Any) -> None:
+    """Begin a peak anew; ``(hipError_t,)``. See `hipDeviceGetGraphMemAttribute`.
+
+    `device` is a device's number, and `attr` a hipGraphMemAttributeType.
+
+    hipErrorInvalidValue for anything but a peak, and for a value other than 0. The value is read from where it points.
+    """
+    figures = figures_of(device_of(device_number(device)))
+    name = _attribute(attr)
+    if not name.endswith("high") or ctypes.c_uint64.from_buffer_copy(_figure_at(value)).value:
+        raise invalid(f"{Attr(attr).name} cannot be set, or to 0 only")
+    figures.reset(name)
+
+
+@api()
+def hipDeviceGraphMemTrim(device: int) -> None:
+    """Check the device; ``(hipError_t,)``. Memory of graphs goes back to the driver by itself, with what uses it."""
+    device_of(device_number(device))
+
+
+# -- variables of modules
+
+
+def _bytes(dst: Any, src: Any, count: int, kind: int) -> hipMemcpy3DParms:
+    """`count` bytes from `src` to `dst`, of this `kind`."""
+    return copy_params(dst, src, count, kind)
+
+
+def _to(symbol: Any, src: Any, count: int, offset: int, kind: int) -> hipMemcpy3DParms:
+    """`count` bytes from `src`, to `offset` bytes into the variable `symbol`, of this `kind`."""
+    check_symbol_kind(kind, TO)
+    return copy_params(within(symbol, offset), src, count, kind)
+
+
+def _from(dst: Any, symbol: Any, count: int, offset: int, kind: int) -> hipMemcpy3DParms:
+    """`count` bytes to `dst`, from `offset` bytes into the variable `symbol` on, of this `kind`."""
+    check_symbol_kind(kind, FROM)
+    return copy_params(dst, within(symbol, offset), count, kind)
+
+
+# What a copy of bytes is, by the end of the names of HIP's functions: what makes its structure, and where more is said.
+_COPIES: dict[str, tuple[Any, str]] = {
+    "1D": (_bytes, "hipMemcpyAsync"),
+    "ToSymbol": (_to, "hipMemcpyToSymbol"),
+    "FromSymbol": (_from, "hipMemcpyFromSymbol"),
+}
+
+
+def _of_bytes(name: str, first: str, does: str, function: Any, returns: str = "None") -> HipFunction:
+    """Return HIP's function of this name, for a copy node: after its `first` parameters are those of the copy."""
+    make, see = next(known for end, known in _COPIES.items() if name.endswith(end))
+    kinds = {each: "int" if each.startswith("num") else "Any" for each in first.split()}
+    own = [inspect.Parameter(each, POSITIONAL, annotation=kind) for each, kind in kinds.items()]
+    parameters = [*own, *inspect.signature(make).parameters.values()]
+    doc = f"""{does}.
+
+    {make.__doc__} {listed(kinds)} as for `{re.sub("1D|ToSymbol|FromSymbol", "", name)}`.
+
+    See `{see}` for what is copied. hipErrorInvalidValue for 0 bytes.
+    """
+
+    def call(*given: Any) -> Any:
+        return function(*given[: len(own)], make(*given[len(own) :]))
+
+    return made(name, parameters, doc, call, int(returns != "None"), returns)
+
+
+def _add_copy(graph: Any, dependencies: Any, count: Any, params: Any) -> hipGraphNode:
+    return add_node(graph, dependencies, count, "copy", params)
+
+
+def _adder(end: str) -> HipFunction:
+    does = (
+        "Add a copy of bytes; ``(hipError_t, node)``. Memory of the host is read, or written, each time the graph runs"
+    )
+    first = "graph pDependencies numDependencies"
+    return _of_bytes(f"hipGraphAddMemcpyNode{end}", first, does, _add_copy, "hipGraphNode")
+
+
+def _changer(end: str) -> HipFunction:
+    does = "Let a node copy other bytes in what is instantiated from now on; ``(hipError_t,)``"
+    return _of_bytes(f"hipGraphMemcpyNodeSetParams{end}", "node", does, lambda node, params: _set(node, "copy", params))
+
+
+def _changer_in(end: str) -> HipFunction:
+    does = "Let a node copy other bytes from the next launch of an executable graph on; ``(hipError_t,)``"
+    name = f"hipGraphExecMemcpyNodeSetParams{end}"
+    return _of_bytes(name, "hGraphExec node", does, lambda of, node, params: _set_in(of, node, "copy", params))
+
+
+hipGraphAddMemcpyNode1D: HipFunction = _adder("1D")
+hipGraphMemcpyNodeSetParams1D: HipFunction = _changer("1D")
+hipGraphExecMemcpyNodeSetParams1D: HipFunction = _changer_in("1D")
+hipGraphAddMemcpyNodeToSymbol: HipFunction = _adder("ToSymbol")
+hipGraphMemcpyNodeSetParamsToSymbol: HipFunction = _changer("ToSymbol")
+hipGraphExecMemcpyNodeSetParamsToSymbol: HipFunction = _changer_in("ToSymbol")
+hipGraphAddMemcpyNodeFromSymbol: HipFunction = _adder("FromSymbol")
+hipGraphMemcpyNodeSetParamsFromSymbol: HipFunction = _changer("FromSymbol")
+hipGraphExecMemcpyNodeSetParamsFromSymbol: HipFunction = _changer_in("FromSymbol")

@@ -6,7 +6,7 @@ from unittest import mock
 import pytest
 
 from forebay.core.errors import BuildError
-from forebay.hip.texture_references import DECLARED, _as_clang_says
+from forebay.hip.textures import DECLARED, _as_clang_says
 from forebay.hiprtc.compiler import NotNamedError
 from forebay.hiprtc.driver_compiler import as_clang_says, compile_cpp
 from forebay.hiprtc.options import split_options

@@ -5,7 +5,7 @@ import ctypes
 import pytest
 
 from forebay import hip
-from forebay.hip.functions import KEPT
+from forebay.hip.modules import KEPT
 from tests.helpers.limits import limits
 
 from ..conftest import ok

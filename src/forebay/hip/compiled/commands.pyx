@@ -4,7 +4,7 @@ A copy or a memset is of memory that is known by its addresses, on an open strea
 """
 
 from cpython.object cimport PyObject
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libcpp.atomic cimport memory_order_relaxed
 
 from forebay.core.state cimport captures_under_way, open_step_count
@@ -36,6 +36,12 @@ cdef tuple event_names = ("event",)
 
 cdef class EventHandle:
     """The base of events: None in place of the event once it is destroyed, and in what is only a number."""
+
+    cdef public uint64_t address
+    cdef public Event event
+    cdef public uint32_t flags
+    cdef public int device
+    cdef object __weakref__
 
     event: Event | None
     flags: int
