@@ -227,10 +227,10 @@ def write_stubs_of_hip():
     facts = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
     text = [(folder / "facts.py").read_text(encoding="utf-8").partition("\ndef _at_first(")[0]]
     text += [f"{name}: int" for name in facts["constants"]]
-    for kinds, base in (("enumerations", "enum.IntEnum"), ("flags", "enum.IntFlag")):
-        for name, kind in facts[kinds].items():
+    for base in ("IntEnum", "IntFlag"):
+        for name, kind in facts[base].items():
             text += [
-                f"class {name}({base}):",
+                f"class {name}(enum.{base}):",
                 *(f"    {member} = {value}" for member, value in kind["members"].items()),
             ]
     for name, structure in facts["structures"].items():

@@ -1,12 +1,15 @@
 """What is made of facts.json: structures, and rules by the names of functions and of their parameters."""
 
 import inspect
+import pickle
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import forebay as fb
 from forebay import hip
+from forebay.hip import facts
 from forebay.hip.errors import named
 from forebay.hip.facts import FACTS
 from forebay.hip.table import FUNCTIONS, chapter_of
@@ -55,6 +58,17 @@ def test_enumerators_with_one_number_are_one():
     both = flags.hipGraphInstantiateFlagUpload | flags.hipGraphInstantiateFlagAutoFreeOnLaunch
     assert isinstance(both, flags)
     assert f"{hip.hipError_t.hipErrorNotFound}" == "hipError_t.hipErrorNotFound"
+
+
+def test_an_enumeration_is_made_once():
+    made = [name for kinds in ("IntEnum", "IntFlag") for name in FACTS[kinds]]
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: [getattr(facts, name) for name in made], range(4)))
+    assert found == [[getattr(hip, name) for name in made]] * 4
+    kind = hip.hipMemcpyKind.hipMemcpyHostToDevice
+    assert pickle.loads(pickle.dumps(kind)) is kind
+    with pytest.raises(AttributeError, match="has no attribute 'hipNone'"):
+        facts.hipNone  # noqa: B018
 
 
 @pytest.mark.parametrize("chapter", FACTS["chapters"])

@@ -66,7 +66,7 @@ _public = {name: value for part in _PARTS for name, value in vars(part).items() 
 _unavailable = unavailable()
 _public |= per_thread(_public) | _unavailable
 globals().update(_public)
-__all__ = sorted([*_public, "has_symbol"])
+__all__ = sorted(_public.keys() | facts.NAMES | {"has_symbol"})
 
 
 def has_symbol(name: str | bytes) -> bool:
@@ -76,6 +76,10 @@ def has_symbol(name: str | bytes) -> bool:
     return callable(there) and not isinstance(there, type)
 
 
+def __dir__() -> list[str]:
+    return sorted(globals().keys() | set(__all__))
+
+
 class NotThereError(NotSupportedError, AttributeError):
     """A name of HIP that this package does not have."""
 
@@ -83,9 +87,12 @@ class NotThereError(NotSupportedError, AttributeError):
 def __getattr__(name: str) -> Any:
     if name.startswith("hiprtc"):  # hip-python's examples call some of hiprtc's functions by this module's name
         return getattr(importlib.import_module("forebay.hiprtc"), name)
+    if name in facts.NAMES:
+        found = globals()[name] = getattr(facts, name)
+        return found
     if name.startswith(("hip", "HIP")):
-        for kind, members in vars(facts).items():
-            if isinstance(members, type) and name in getattr(members, "__members__", ()):
+        for kind, known in (facts.FACTS["IntEnum"] | facts.FACTS["IntFlag"]).items():
+            if name in known["members"]:
                 raise NotThereError(f"forebay.hip has no {name} outside of its enumeration: hip.{kind}.{name}")
         if name == "hipLaunchKernelGGL":
             raise NotThereError(f"forebay.hip has no {name}, a macro of C++: hipModuleLaunchKernel launches")

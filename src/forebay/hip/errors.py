@@ -43,6 +43,7 @@ CODES: tuple[tuple[type[Exception], hipError_t], ...] = (
 # AMD's words, which programs print and compare; what they do not name is an unknown error.
 TEXTS = {hipError_t[name]: "".join(text) for name, text in FACTS["errors"].items()}
 UNKNOWN = "unknown error"
+WORD = re.compile(r"\w+")
 PARAMETERS: dict[str, str] = FACTS["parameters"]  # what those are that many functions have
 
 
@@ -148,7 +149,8 @@ calls.connect(SUCCESS, (hipError_t.hipErrorNotReady,), _ordinary_failed)
 
 def _completed(text: str, parameters: tuple[str, ...]) -> str:
     """Return a docstring that also says what well-known parameters are that it does not name."""
-    missing = [name for name in parameters if name in PARAMETERS and not re.search(rf"\b{name}\b", text)]
+    named_in = WORD.findall(text) if not PARAMETERS.keys().isdisjoint(parameters) else []
+    missing = [name for name in parameters if name in PARAMETERS and name not in named_in]
     if not missing:
         return text
     first, *others = re.split(r"\n\n\s*", text.strip())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import json
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -121,7 +122,8 @@ def _at_first(given: Any) -> Any:
         return bytes(given["zeros"])
     if isinstance(given, str):
         kind, _, enumerator = given.partition(".")
-        return _known[kind][enumerator] if enumerator else _known[kind]
+        known = CLASSES.get(kind) or globals().get(kind) or __getattr__(kind)
+        return known[enumerator] if enumerator else known
     return given
 
 
@@ -132,14 +134,31 @@ def _structure(name: str, doc: str | list[str] | None, members: dict[str, Any]) 
     return type(name, (base,), {"__doc__": text, "__module__": __name__, "_members": first})
 
 
-_known: dict[str, Any] = {"CString": CString, "Pointer": Pointer, "dim3": dim3, "object": type(None)}
-_known.update(FACTS["constants"], HIP_VERSION_GITHASH=b"", HIP_VERSION_BUILD_NAME=b"")
-for _kinds, _base in (("enumerations", enum.IntEnum), ("flags", enum.IntFlag)):
-    for _name, _facts in FACTS[_kinds].items():
-        _known[_name] = _base(_name, _facts["members"], module=__name__)
-        _known[_name].__doc__ = _facts["doc"]
-_known["hipError_t"].__str__ = lambda code: f"hipError_t.{code.name}"  # on each version of Python
+def __getattr__(name: str) -> Any:
+    """Make an enumeration when it is asked for: most programs need a few of them."""
+    own = FACTS["aliases"].get(name, name)
+    base = next((base for kinds, base in BASES.items() if own in FACTS[kinds]), None)
+    if base is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with _lock:
+        if own not in globals():
+            facts = FACTS[base.__name__]
+            made = base(own, facts[own]["members"], module=__name__)
+            made.__doc__ = facts[own]["doc"]
+            if own == "hipError_t":
+                made.__str__ = lambda code: f"hipError_t.{code.name}"  # on each version of Python
+            globals()[own] = made
+        return globals()[own]
+
+
+CLASSES: dict[str, Any] = {"CString": CString, "Pointer": Pointer, "dim3": dim3, "object": type(None)}
+BASES: dict[str, Any] = {"IntEnum": enum.IntEnum, "IntFlag": enum.IntFlag}
+NAMES = {name for kinds in ("constants", *BASES, "structures", "aliases") for name in FACTS[kinds] if name[0] != "_"}
+_lock = threading.RLock()
+
+globals().update(FACTS["constants"], HIP_VERSION_GITHASH=b"", HIP_VERSION_BUILD_NAME=b"")
 for _name, _facts in FACTS["structures"].items():
-    _known[_name] = _structure(_name, _facts.get("doc"), _facts["members"])
-_known.update({alias: _known[name] for alias, name in FACTS["aliases"].items()})
-globals().update(_known)
+    globals()[_name] = _structure(_name, _facts.get("doc"), _facts["members"])
+for _name, _of in FACTS["aliases"].items():
+    if _of in FACTS["structures"]:
+        globals()[_name] = globals()[_of]

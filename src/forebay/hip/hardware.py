@@ -38,7 +38,7 @@ from forebay.hip.memory import size_of
 from forebay.hip.pointers import Number, handle_number
 from forebay.hiprtc.clang import WARP
 
-NUMBERS = [name for name in hipDeviceProp_t.PROPERTIES() if hipDeviceProp_t()[name] == 0]
+NUMBERS = [name for name, value in hipDeviceProp_t._members.items() if value == 0]
 # Of arrays and textures, in elements. Nothing in the kernels' headers needs a limit but that indices are ints.
 MOST_1D = 131072
 MOST_2D = (131072, 65536)
