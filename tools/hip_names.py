@@ -70,7 +70,7 @@ def page(wheels):
             if name.startswith("_") or any(word in name for word in INSIDE):
                 continue
             kind = {ast.FunctionDef: "functions", ast.ClassDef: "types"}.get(type(node), "constants and other names")
-            there = getattr(ours, name, None) if name in vars(ours) else None
+            there = getattr(ours, name, None) if name in dir(ours) else None
             if there is None:
                 missing[kind].append(name)
             elif isinstance(node, ast.ClassDef):

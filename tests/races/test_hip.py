@@ -85,7 +85,8 @@ def play(program):
 
 device, K = hip.current_device(), hip.hipMemcpyKind
 MODULE = ok(hip.hipModuleLoadData(SOURCE.encode()))
-NAMES = {**vars(hip), "hip": hip, "ok": ok, "launch": launch, "N": N, "SIZE": 4 * N}
+NAMES = {name: getattr(hip, name) for name in hip.__all__}
+NAMES |= {"hip": hip, "ok": ok, "launch": launch, "N": N, "SIZE": 4 * N}
 NAMES |= {"DEVICE": K.hipMemcpyDeviceToDevice, "UPLOAD": K.hipMemcpyHostToDevice, "DOWNLOAD": K.hipMemcpyDeviceToHost}
 NAMES["GLOBAL"] = hip.hipStreamCaptureMode.hipStreamCaptureModeGlobal
 planted, silent = json.loads(sys.argv[1])
