@@ -57,13 +57,9 @@ def test_a_fork_and_a_join(calls, graph_of, queue):
         first, epoch, events = len(calls), queue.epoch, queue.stats.events_made
         executable.launch(queue)
         assert submitted(calls, first, queue) == [
-            ("command", 0, 0),
-            ("marker", 0, 0),
-            ("command", 0, 0),
-            ("command", 1, 1),
-            ("marker", 0, 1),
+            ("command", 0, 0), ("marker", 0, 0), ("command", 0, 0), ("command", 1, 1), ("marker", 0, 1),
             ("command", 1, 0),
-        ]
+        ]  # fmt: skip
         assert queue.epoch - epoch == 3
         assert queue.stats.events_made - events == 2
 

@@ -200,16 +200,13 @@ def test_host_functions_of_a_launch_that_failed_are_let_go(device, calls, kernel
     assert ran == [1, 1, 2]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("ARGUMENT", marks=pytest.mark.needs("arguments set by calls")),
-        *(
-            pytest.param(name, marks=pytest.mark.needs("Level Zero"))
-            for name in ("LAUNCH", "zeCommandListCreate", "zeCommandListClose")
-        ),
-    ],
-)
+@pytest.mark.parametrize("name", [
+    pytest.param("ARGUMENT", marks=pytest.mark.needs("arguments set by calls")),
+    *(
+        pytest.param(name, marks=pytest.mark.needs("Level Zero"))
+        for name in ("LAUNCH", "zeCommandListCreate", "zeCommandListClose")
+    ),
+])  # fmt: skip
 def test_instantiation_that_fails(calls, graph, queue, works, name):
     call = getattr(calls.driver, name, name)
     calls.fail(call, calls.driver.FAILURE[0], 0)

@@ -96,24 +96,6 @@ def test_a_queue_that_only_passed_through_needs_no_join(make_queue, step, x):
 
 
 @pytest.mark.executes
-def test_copies_read_and_write_host_memory_when_the_graph_runs(device, queue, step, x, y):
-    source, target = np.full(SIZE, 1, "u4"), np.zeros(SIZE, "u4")
-    pinned = fb.host_empty(SIZE, "u4", device=device)
-    with queue.capture() as graph:
-        queue.copy(x, source)
-        step(queue, x, 1)
-        queue.copy(y, x)
-        queue.copy(target, y)
-        queue.copy(pinned, y)
-    for k in (5, 6):
-        source[:] = k
-        graph.launch(queue)
-        queue.finish()
-        assert (target == steps(1, start=k)).all()
-        assert (pinned == steps(1, start=k)).all()
-
-
-@pytest.mark.executes
 def test_what_a_host_function_of_a_graph_raises(queue, step, x, value_of, works):
     with queue.capture() as graph:
         step(queue, x, 1)
@@ -175,16 +157,6 @@ def test_timed_events_are_points_like_others(device, make_queue, step, x):
         queue.wait(other)
         step(queue, x, 1)
     assert len(graph.nodes[1].dependencies) == 1
-
-
-def test_begin_and_end(queue, step, x):
-    queue.begin_capture("relaxed")
-    assert queue.capturing
-    step(queue, x, 1)
-    graph = queue.end_capture()
-    assert isinstance(graph, fb.Graph)
-    assert len(graph) == 1
-    assert not queue.capturing
 
 
 def test_an_exception_gives_the_capture_up(queue, step, x, works):

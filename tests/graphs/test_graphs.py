@@ -48,17 +48,6 @@ def test_nodes_of_every_kind(device, queue, kernels, x, y):
     assert (host == 7 * 3 + 2).all()
 
 
-def test_the_dependencies_are_the_order_not_the_adding(device, queue, kernels, x, value_of):
-    graph = device.graph()
-    last = graph.add_kernel(kernels["advance"], 4, 16, x, 3)
-    middle = graph.add_kernel(kernels["advance"], 4, 16, x, 2)
-    first = graph.add_kernel(kernels["advance"], 4, 16, x, 1)
-    graph.add_dependency(middle, last)
-    graph.add_dependency(first, middle)
-    graph.launch(queue)
-    assert device_data(value_of(x)) == steps(1, 2, 3)
-
-
 def test_circles(device, queue, x, works):
     graph = device.graph()
     first = graph.add_fill(x, 1)
@@ -93,6 +82,7 @@ def test_wrong_arguments(device, another, kernels, x):
     for kind, builtin, do in (
         (fb.ArgumentTypeError, TypeError, lambda: graph.add_kernel("advance", 4, 16, x, 1)),
         (fb.ArgumentTypeError, TypeError, lambda: graph.add_kernel(kernels["advance"], 4, 16, x)),
+        (fb.ArgumentTypeError, TypeError, lambda: graph.add_kernel(kernels["advance"], 4, 16, np.zeros(64, "u4"), 1)),
         (fb.InvalidArgumentError, ValueError, lambda: graph.add_kernel(kernels["advance"], 0, 16, x, 1)),
         (fb.InvalidArgumentError, ValueError, lambda: graph.add_kernel(kernels["advance"], 4, 16, elsewhere, 1)),
         (fb.InvalidArgumentError, ValueError, lambda: another.graph().add_kernel(kernels["advance"], 4, 16, x, 1)),

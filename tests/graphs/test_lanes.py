@@ -92,11 +92,8 @@ def test_nothing():
 
 def test_a_fork_and_a_join():
     assert cut([], [0], [0], [1, 2]) == [
-        Segment(0, [0], awaited=True),
-        Segment(0, [1]),
-        Segment(1, [2], [0], awaited=True),
-        Segment(0, [3], [2]),
-    ]
+        Segment(0, [0], awaited=True), Segment(0, [1]), Segment(1, [2], [0], awaited=True), Segment(0, [3], [2]),
+    ]  # fmt: skip
 
 
 def test_two_that_nothing_joins():

@@ -39,15 +39,6 @@ def figures(device):
     return figures_of(device)
 
 
-def test_memory_inside_of_a_graph(queue, step, x, value_of):
-    graph, _ = allocating(queue, step, x, 1, 2, 3)
-    assert [node.kind for node in graph.nodes] == ["alloc", "fill", *["kernel"] * 3, "copy", "free"]
-    for _ in range(3):
-        queue.fill(x, 0)
-        graph.launch(queue)
-        assert device_data(value_of(x)) == steps(1, 2, 3)
-
-
 def test_nothing_of_it_runs_or_counts_before(device, queue, step, x, figures):
     used, reserved = figures.used, figures.reserved
     before = queue.epoch, device.pool.used
@@ -75,18 +66,6 @@ def test_memory_that_outlives_the_launch(device, queue, make_queue, step, x, val
     assert not memory.closed
 
 
-def test_it_outlives_the_graph_too(device, queue, step, x, value_of):
-    graph, memory = allocating(queue, step, x, 1, free=False)
-    graph.launch(queue)
-    graph.close()
-    del graph
-    step(queue, memory, 2)
-    assert device_data(value_of(memory)) == steps(1, 2)
-    queue.free(memory)
-    with refused(fb.InvalidArgumentError, ValueError, "freed before"):
-        queue.free(memory)
-
-
 def test_launching_while_it_is_in_use(queue, make_queue, step, x, works):
     graph, memory = allocating(queue, step, x, 1, free=False)
     graph.launch(queue)
@@ -96,19 +75,6 @@ def test_launching_while_it_is_in_use(queue, make_queue, step, x, works):
     graph.launch(make_queue())
     queue.free(memory)
     works(queue)
-
-
-def test_freed_by_the_next_launch(queue, step, x, value_of, figures, really):
-    used = figures.used
-    graph, memory = allocating(queue, step, x, 1, free=False)
-    with graph.instantiate(auto_free=True) as executable:
-        for _ in range(3):
-            executable.launch(queue)
-            step(queue, memory, 5)
-            assert value_of(memory) == steps(1, 5) or not really
-            assert figures.used == used + memory.nbytes
-    queue.free(memory)
-    assert figures.used == used
 
 
 def test_what_uses_it_next_comes_after_the_free(queue, make_queue, hold, step, x, y, value_of, really):

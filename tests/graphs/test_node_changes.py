@@ -41,11 +41,8 @@ def test_each_kind_of_node(device, queue, kernels, x, y, value_of):
 def test_what_is_refused_leaves_it_as_it_was(device, queue, kernels, x, y, works):
     graph = device.graph()
     fill, copy, function, child = (
-        graph.add_fill(x, 1),
-        graph.add_copy(y, x),
-        graph.add_host(int),
-        graph.add_graph(device.graph()),
-    )
+        graph.add_fill(x, 1), graph.add_copy(y, x), graph.add_host(int), graph.add_graph(device.graph()),
+    )  # fmt: skip
     executable = graph.instantiate()
     late = graph.add_fill(x, 2)
     other = device.graph()

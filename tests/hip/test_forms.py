@@ -8,6 +8,7 @@ from forebay import hip
 from forebay.core.errors import ArgumentTypeError
 
 from .conftest import ok
+from .helpers import memset
 
 RESULT = hip.hipGraphExecUpdateResult
 KINDS = hip.hipChannelFormatKind
@@ -52,7 +53,10 @@ def test_what_a_function_is_like(device):
     function, attributes = ok(hip.hipModuleGetFunction(module, b"fill")), hip.hipFuncAttributes()
     filled(hip.hipFuncGetAttributes(attributes, function))
     assert attributes.maxThreadsPerBlock > 0
-    assert values(attributes) == values(ok(hip.hipFuncGetAttributes(function)))
+    before = values(attributes)
+    assert before == values(ok(hip.hipFuncGetAttributes(function)))
+    assert hip.hipFuncGetAttributes(attributes, None) == (hip.hipError_t.hipErrorInvalidDeviceFunction,)
+    assert values(attributes) == before  # which an error leaves
     assert hip.hipModuleUnload(module) == (0,)
 
 
@@ -89,18 +93,14 @@ def test_arrays(device):
     assert hip.hipFreeArray(array) == (0,)
 
 
-def memset(memory):
-    return hip.hipMemsetParams(dst=memory, elementSize=1, height=1, pitch=0, value=3, width=64)
-
-
 def test_nodes_whose_dependencies_are_left_out(device):
     """A list of them is an output there, and null. Parameters of nodes come after the node."""
     graph, memory = ok(hip.hipGraphCreate(0)), ok(hip.hipMalloc(64))
-    first, none = ok(hip.hipGraphAddEmptyNode(graph, 0))
+    filling, (first, none) = memset(memory, 3, 64, 1), ok(hip.hipGraphAddEmptyNode(graph, 0))
     assert none is None
-    node, none = ok(hip.hipGraphAddMemsetNode(graph, 0, memset(memory)))
+    node, none = ok(hip.hipGraphAddMemsetNode(graph, 0, filling))
     assert none is None
-    assert len(ok(hip.hipGraphAddMemsetNode(graph=graph, numDependencies=0, pMemsetParams=memset(memory)))) == 2
+    assert len(ok(hip.hipGraphAddMemsetNode(graph=graph, numDependencies=0, pMemsetParams=filling))) == 2
     assert hip.hipGraphAddDependencies(graph, 0) == (0, None, None)
     assert hip.hipGraphAddDependencies(graph, [first], [node], 1) == (0,)
     params = hip.hipMemsetParams()
@@ -130,25 +130,15 @@ def test_a_module_whose_options_are_left_out(device):
     assert hip.hipModuleUnload(ok(hip.hipModuleLoadDataEx(FILL))) == (0,)
 
 
-def test_an_error_fills_in_nothing(device):
-    attributes = hip.hipFuncAttributes()
-    before = values(attributes)
-    assert hip.hipFuncGetAttributes(attributes, None) == (hip.hipError_t.hipErrorInvalidDeviceFunction,)
-    assert values(attributes) == before
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "named", "message"),
-    [
-        ("hipMalloc3D", (7, 8), {}, "takes 1 positional argument but 2 were given"),
-        ("hipMalloc", (4, 5), {}, "takes 1 positional argument but 2 were given"),
-        ("hipMalloc", (4,), {"bytes": 5}, "unexpected keyword argument 'bytes'"),
-        ("hipGraphAddEmptyNode", (None, []), {}, "missing 1 required positional argument: 'numDependencies'"),
-        ("hipGraphAddEmptyNode", (None,), {}, "missing 2 required positional arguments"),
-        ("hipGetDeviceProperties", (hip.hipExtent(), 0), {}, "fills in no hipExtent"),
-        ("hipGraphInstantiate", (1, 2, 3, 4), {}, "positional arguments but 4 were given"),
-    ],
-)
+@pytest.mark.parametrize(("name", "arguments", "named", "message"), [
+    ("hipMalloc3D", (7, 8), {}, "takes 1 positional argument but 2 were given"),
+    ("hipMalloc", (4, 5), {}, "takes 1 positional argument but 2 were given"),
+    ("hipMalloc", (4,), {"bytes": 5}, "unexpected keyword argument 'bytes'"),
+    ("hipGraphAddEmptyNode", (None, []), {}, "missing 1 required positional argument: 'numDependencies'"),
+    ("hipGraphAddEmptyNode", (None,), {}, "missing 2 required positional arguments"),
+    ("hipGetDeviceProperties", (hip.hipExtent(), 0), {}, "fills in no hipExtent"),
+    ("hipGraphInstantiate", (1, 2, 3, 4), {}, "positional arguments but 4 were given"),
+])  # fmt: skip
 def test_other_arguments_are_refused(name, arguments, named, message):
     with pytest.raises((TypeError, ArgumentTypeError), match=message):
         getattr(hip, name)(*arguments, **named)

@@ -79,21 +79,9 @@ def test_kernel_tuners_own_tests(kernel_tuner, packages, tmp_path):
     (archive,) = packages("download", "--no-binary", ":all:", "kernel_tuner==1.5.0").iterdir()
     shutil.unpack_archive(archive, tmp_path)
     (root,) = tmp_path.iterdir()
-    pytest_here = [
-        "-m",
-        "pytest",
-        "-q",
-        "-c",
-        "/dev/null",
-        "--rootdir",
-        root,
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:randomly",
-    ]
-    tests = [*pytest_here, root / "test" / "test_hip_functions.py"]
-    said = output_of("-m", "forebay.hip", *tests, fresh=True, timeout=120, cwd=root, PYTHONPATH=kernel_tuner)
+    options = ["-m", "pytest", "-q", "-c", "/dev/null", "-p", "no:cacheprovider", "-p", "no:randomly", "--rootdir"]
+    tests = root, root / "test" / "test_hip_functions.py"
+    said = output_of("-m", "forebay.hip", *options, *tests, fresh=True, timeout=120, cwd=root, PYTHONPATH=kernel_tuner)
     assert said.splitlines()[-1].startswith("6 passed in ")
 
 

@@ -842,13 +842,8 @@ def test_arrays(refused):
     refused(HANDLE, (asking, each(gone, None)))
     rows = np.zeros((3, 12), "i4")
     for x, y, width, height in (
-        (8, 0, 40, 3),
-        (0, 4, 40, 3),
-        (0, 0, 44, 3),
-        (0, 0, 40, 7),
-        (-4, 0, 40, 3),
-        (0, 0, 40, 4),
-    ):
+        (8, 0, 40, 3), (0, 4, 40, 3), (0, 0, 44, 3), (0, 0, 40, 7), (-4, 0, 40, 3), (0, 0, 40, 4),
+    ):  # fmt: skip
         refused(
             VALUE, ("hipMemcpy2DToArray", array, x, y, rows, 48, width, height, UP),
             ("hipMemcpy2DFromArray", rows, 48, array, x, y, width, height, DOWN),

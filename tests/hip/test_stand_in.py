@@ -22,18 +22,15 @@ def in_place(*arguments, **options):
     return output_of("-m", "forebay.hip", *arguments, fresh=True, timeout=60, **options)
 
 
-@pytest.mark.parametrize(
-    ("program", "arguments"),
-    [
-        (f"{WHERE}; sys.exit(7)", ["program.py", "a", "-b", "--help"]),
-        (f"{WHERE}; print(__spec__.name)", ["-m", "program", "-m", "x"]),
-        ("def f():\n    1 / 0\n\n\nf()", ["program.py"]),
-        ("raise SystemExit('a text')", ["-m", "program"]),
-        ("", ["not_there.py"]),
-        ("", ["-m", "not_there"]),
-        ("", ["-c", WHERE.replace("os.path.basename(__file__)", "0"), "a"]),
-    ],
-)
+@pytest.mark.parametrize(("program", "arguments"), [
+    (f"{WHERE}; sys.exit(7)", ["program.py", "a", "-b", "--help"]),
+    (f"{WHERE}; print(__spec__.name)", ["-m", "program", "-m", "x"]),
+    ("def f():\n    1 / 0\n\n\nf()", ["program.py"]),
+    ("raise SystemExit('a text')", ["-m", "program"]),
+    ("", ["not_there.py"]),
+    ("", ["-m", "not_there"]),
+    ("", ["-c", WHERE.replace("os.path.basename(__file__)", "0"), "a"]),
+])  # fmt: skip
 def test_it_is_python_itself(tmp_path, program, arguments):
     """Arguments, where imports begin, the exit status and tracebacks."""
     (tmp_path / "program.py").write_text(program)
@@ -186,9 +183,9 @@ extern "C" __global__ void scale(char *rows, size_t pitch, float by, int width) 
     if (x < width) row[x] = row[x] * by + blockIdx.y;
 }}
 '''
-program = check(hiprtc.hiprtcCreateProgram(SOURCE, b"scale", 0, [], []))
+program = check(hiprtc.hiprtcCreateProgram({source}, 0, [], []))
 {properties}
-options = [b"--offload-arch=" + {arch}]
+options = [{option}]
 check(hiprtc.hiprtcCompileProgram(program, len(options), options))
 code = bytearray(check(hiprtc.hiprtcGetCodeSize(program)))
 check(hiprtc.hiprtcGetCode(program, code))
@@ -215,7 +212,8 @@ print(sys.argv[1:])
 VERSION_7 = {
     "imports": "from hip import hip, hiprtc\nfrom hip._util.types import DeviceArray, ListOfPointer",
     "properties": "properties = hip.hipDeviceProp_t()\ncheck(hip.hipGetDeviceProperties(properties, 0))",
-    "arch": "properties.gcnArchName",
+    "source": "SOURCE, b'scale'",
+    "option": "b'--offload-arch=' + properties.gcnArchName",
     "rows": """
 pitched = hip.hipPitchedPtr()
 check(hip.hipMalloc3D(pitched, hip.hipExtent(width=width * 4, height=height, depth=1)))
@@ -231,7 +229,8 @@ check(hip.hipModuleLaunchKernel(scale, 3, height, 1, 32, 1, 1, 0, stream, addres
 VERSION_10 = {
     "imports": "from rocm.bindings import hip, hiprtc\nfrom rocm.version import HIP_VERSION_TUPLE",
     "properties": "properties = check(hip.hipGetDeviceProperties(0))",
-    "arch": "properties.gcnArchName.encode()",
+    "source": "SOURCE.decode(), 'scale'",
+    "option": "'--offload-arch=' + properties.gcnArchName",
     "rows": """
 pitched = check(hip.hipMalloc3D(hip.hipExtent(width * 4, height, 1)))
 rows, pitch = pitched.ptr, pitched.pitch

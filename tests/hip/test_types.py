@@ -1,16 +1,20 @@
-"""hip-python's types for arguments of C (`hip._util.types`)."""
+"""hip-python's types for arguments of C (`hip._util.types`), and the texts that HIP returns."""
 
 import copy
 import ctypes
+import pickle
 import weakref
 
 import numpy as np
 import pytest
 
 from forebay import hip, hiprtc
+from forebay.c_string import CString
 from forebay.core.errors import InvalidArgumentError
 from forebay.hip import types
 from tests.helpers.device_data import device_data
+
+from .conftest import ok
 
 
 def test_texts():
@@ -84,12 +88,11 @@ def test_buffers():
 
 
 def test_buffers_of_memory_from_here(device):
-    code, memory = hip.hipMalloc(16)
+    memory = ok(hip.hipMalloc(16))
     with pytest.raises(TypeError, match="copy it with hipMemcpy"):
         memoryview(memory)
     assert hip.hipFree(memory) == (0,)
-    code, pinned = hip.hipHostMalloc(16, 0)
-    assert code == 0
+    pinned = ok(hip.hipHostMalloc(16, 0))
     memoryview(pinned)[3] = 7
     assert np.asarray(pinned)[3] == 7
     assert hip.hipHostFree(pinned) == (0,)
@@ -97,11 +100,8 @@ def test_buffers_of_memory_from_here(device):
 
 def test_functions_take_them(device):
     """A text, and addresses of the arguments of a launch."""
-    code, module = hip.hipModuleLoadData(types.CStr("kernel void set(global int *x, int n) { *x = n; }"))
-    assert code == 0
-    code, function = hip.hipModuleGetFunction(module, types.CStr("set"))
-    assert code == 0
-    code, memory = hip.hipMalloc(4)
+    module = ok(hip.hipModuleLoadData(types.CStr("kernel void set(global int *x, int n) { *x = n; }")))
+    function, memory = ok(hip.hipModuleGetFunction(module, types.CStr("set"))), ok(hip.hipMalloc(4))
     at = types.ListOfPointer([ctypes.c_uint64(int(memory)), types.PointerToInt([9])])
     assert hip.hipModuleLaunchKernel(function, *[1] * 6, 0, None, at, None) == (0,)
     back = types.PointerToInt.allocate()
@@ -112,16 +112,10 @@ def test_functions_take_them(device):
 
 
 def test_whether_a_function_is_there():
-    known = {
-        "hipMalloc": True,
-        b"hipMemcpyAsync": True,
-        "hipMemCreate": False,
-        "hipError_t": False,
-        "hipNothing": False,
-    }
-    assert {name: hip.has_symbol(name) for name in known} == known
-    known = {"hiprtcCompileProgram": True, "hiprtcResult": False, "hipMalloc": False}
-    assert {name: hiprtc.has_symbol(name) for name in known} == known
+    names = ["hipMalloc", b"hipMemcpyAsync", "hipMemCreate", "hipError_t", "hipNothing"]
+    assert [hip.has_symbol(name) for name in names] == [True, True, False, False, False]
+    names = ["hiprtcCompileProgram", "hiprtcResult", "hipMalloc"]
+    assert [hiprtc.has_symbol(name) for name in names] == [True, False, False]
 
 
 def test_structures_know_their_size_in_c():
@@ -156,3 +150,41 @@ def test_other_names():
     _code, state = hiprtc.hiprtcLinkCreate()
     assert isinstance(state, hiprtc.hiprtcLinkState)
     assert hiprtc.hiprtcLinkDestroy(hip_link_state=state)[0] == 0
+
+
+ARCH = CString(b"gfx90a:xnack-")
+BOTH = (  # what is made of it, and what bytes or str would make
+    (b"--arch=" + ARCH, b"--arch=gfx90a:xnack-"), ("--arch=" + ARCH, "--arch=gfx90a:xnack-"),
+    (ARCH + b",", b"gfx90a:xnack-,"), (ARCH + ",", "gfx90a:xnack-,"), (b",".join([ARCH, b""]), b"gfx90a:xnack-,"),
+    (ARCH.decode("utf-8"), "gfx90a:xnack-"), (ARCH.encode(), b"gfx90a:xnack-"), (str(ARCH), "gfx90a:xnack-"),
+    (ARCH.split(b":")[0], b"gfx90a"), (ARCH.split(":")[0], "gfx90a"),
+    (ARCH.split(sep=":", maxsplit=1), ["gfx90a", "xnack-"]), (ARCH.removesuffix(":xnack-"), "gfx90a"),
+    (ARCH.startswith((b"gfx8", b"gfx9")), True), (ARCH.startswith(("gfx8", "gfx9")), True),
+    (b"gfx" in ARCH, True), ("gfx" in ARCH, True), (ARCH[0], ord("g")), (repr(ARCH), "b'gfx90a:xnack-'"),
+    (f"{ARCH}|{ARCH:>15}", "gfx90a:xnack-|  gfx90a:xnack-"), ("%s" % ARCH, "gfx90a:xnack-"),  # noqa: UP031
+    (CString(b"\xff") + ".", "\N{REPLACEMENT CHARACTER}."),
+)  # fmt: skip
+
+
+def test_a_text_of_hip_does_what_bytes_and_str_do():
+    """Such texts are bytes to programs for hip-python up to 7, and str to those for its version 10."""
+    assert isinstance(ARCH, bytes)
+    for made, expected in BOTH:
+        assert (made, type(made)) == (expected, type(expected))
+    assert memoryview(ARCH).nbytes == 13
+    assert pickle.loads(pickle.dumps(ARCH)) == ARCH
+
+
+def test_it_equals_either():
+    for text in ("gfx90a:xnack-", b"gfx90a:xnack-"):
+        assert text == ARCH
+        assert (text != ARCH) is False
+        assert {ARCH: 1}[text] == {text: 1}[ARCH] == 1
+        assert text[:6] != ARCH
+        assert ARCH[:6] == text[:6]
+
+
+def test_what_neither_can_do_is_an_error():
+    for wrong in (lambda: ARCH + 1, lambda: 1 + ARCH, lambda: ARCH.replace("a", b"b")):
+        with pytest.raises(TypeError):
+            wrong()

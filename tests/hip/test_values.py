@@ -11,12 +11,7 @@ from .helpers import CANNOT_MAP, E, K, can_map, code
 pytestmark = pytest.mark.executes
 BITS = {32: "u4", 64: "u8"}
 MEMORY = {"device": "hipMalloc", "host": "hipHostMalloc", "managed": "hipMallocManaged", "copies": "hipHostMalloc"}
-GTE, EQ, AND, NOR = (
-    hip.hipStreamWaitValueGte,
-    hip.hipStreamWaitValueEq,
-    hip.hipStreamWaitValueAnd,
-    hip.hipStreamWaitValueNor,
-)
+GTE, EQ, AND, NOR = (getattr(hip, f"hipStreamWaitValue{name}") for name in ("Gte", "Eq", "And", "Nor"))
 
 
 @pytest.fixture(params=MEMORY)
@@ -56,19 +51,16 @@ def test_write(memory, bits, offset):
     assert value_at(memory + offset * bits // 8, bits) == value
 
 
-@pytest.mark.parametrize(
-    ("bits", "flags", "mask", "wanted", "fails", "passes"),
-    [
-        (32, GTE, 0xF, 0x4, 0x3, 0x6),
-        (32, EQ, 0xFFFF, 0x1, 0x0FFF0000, 0x0FFF0001),
-        (32, EQ, 0xFF, 0x11, 0x25, 0x11),
-        (32, AND, 0xFF, 0xF4A, 0xF35, 0x02),
-        (32, NOR, None, 0x7AF5F5F5, 0xFFFFFFFF, 0x1),
-        (32, GTE, None, 0x7FFF0001, 0x7FFF0000, 0x7FFF0010),
-        (64, EQ, None, 0x7FFFFFFFFFFFFFFF, 0x7FFFFFFF0FFF0000, 0x7FFFFFFFFFFFFFFF),
-        (64, AND, None, 0x70F0F0F0F0F0F0F0, 0x0F0F0F0F0F0F0F0F, 0x1F0F0F0F0F0F0F0F),
-    ],
-)
+@pytest.mark.parametrize(("bits", "flags", "mask", "wanted", "fails", "passes"), [
+    (32, GTE, 0xF, 0x4, 0x3, 0x6),
+    (32, EQ, 0xFFFF, 0x1, 0x0FFF0000, 0x0FFF0001),
+    (32, EQ, 0xFF, 0x11, 0x25, 0x11),
+    (32, AND, 0xFF, 0xF4A, 0xF35, 0x02),
+    (32, NOR, None, 0x7AF5F5F5, 0xFFFFFFFF, 0x1),
+    (32, GTE, None, 0x7FFF0001, 0x7FFF0000, 0x7FFF0010),
+    (64, EQ, None, 0x7FFFFFFFFFFFFFFF, 0x7FFFFFFF0FFF0000, 0x7FFFFFFFFFFFFFFF),
+    (64, AND, None, 0x70F0F0F0F0F0F0F0, 0x0F0F0F0F0F0F0F0F, 0x1F0F0F0F0F0F0F0F),
+])  # fmt: skip
 @pytest.mark.parametrize("blocks", [True, False])
 def test_wait(memory, bits, flags, mask, wanted, fails, passes, blocks):
     stream, other = ok(hip.hipStreamCreate()), ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking))

@@ -18,19 +18,11 @@ def test_what_becomes_a_pointer(device):
     host = np.arange(10)
     value = ctypes.c_int(5)
     for thing, address in (
-        (None, 0),
-        (0x1234, 0x1234),
-        (np.int64(0x1234), 0x1234),
-        (ctypes.c_void_p(0x1234), 0x1234),
-        (ctypes.c_void_p(), 0),
-        (host, host.ctypes.data),
-        (host[3:], host.ctypes.data + 24),
-        (value, ctypes.addressof(value)),
-        (ctypes.byref(value), ctypes.addressof(value)),
-        (ctypes.pointer(value), ctypes.addressof(value)),
-        (CudaArray(), 0x4000),
-        (hip.Pointer(0x1234), 0x1234),
-    ):
+        (None, 0), (0x1234, 0x1234), (np.int64(0x1234), 0x1234), (ctypes.c_void_p(0x1234), 0x1234),
+        (ctypes.c_void_p(), 0), (host, host.ctypes.data), (host[3:], host.ctypes.data + 24),
+        (value, ctypes.addressof(value)), (ctypes.byref(value), ctypes.addressof(value)),
+        (ctypes.pointer(value), ctypes.addressof(value)), (CudaArray(), 0x4000), (hip.Pointer(0x1234), 0x1234),
+    ):  # fmt: skip
         assert int(hip.Pointer(thing)) == address
         assert hip.Pointer.fromObj(thing) == address
     for wrong in ("text", object(), 1.5, host[::2], np.array([None])):
@@ -131,20 +123,12 @@ def test_types_have_the_names_that_annotations_use(device):
     assert isinstance(ok(hip.hipGetDeviceProperties(0)).uuid, hip.hipUUID)
 
 
-@pytest.mark.parametrize(
-    ("described", "problem"),
-    [
-        ({}, ""),
-        ({"strides": None, "mask": None, "offset": 0}, ""),
-        ({"strides": (16, 4)}, ""),
-        ({"shape": (1, 4), "strides": (999, 4)}, ""),
-        ({"strides": (32, 4)}, "strides (32, 4)"),
-        ({"strides": (4, 12)}, "strides (4, 12)"),
-        ({"strides": (-16, 4)}, "strides (-16, 4)"),
-        ({"mask": object()}, "mask"),
-        ({"offset": 8}, "offset"),
-    ],
-)
+@pytest.mark.parametrize(("described", "problem"), [
+    ({}, ""), ({"strides": None, "mask": None, "offset": 0}, ""), ({"strides": (16, 4)}, ""),
+    ({"shape": (1, 4), "strides": (999, 4)}, ""), ({"strides": (32, 4)}, "strides (32, 4)"),
+    ({"strides": (4, 12)}, "strides (4, 12)"), ({"strides": (-16, 4)}, "strides (-16, 4)"),
+    ({"mask": object()}, "mask"), ({"offset": 8}, "offset"),
+])  # fmt: skip
 def test_foreign_arrays_are_contiguous(described, problem):
     foreign = CudaArray()
     foreign.__cuda_array_interface__ = CudaArray.__cuda_array_interface__ | described
