@@ -291,6 +291,12 @@ def program(device):
     return device.program(sources.SOURCE)
 
 
+@pytest.fixture(scope=validation.scope("module"))
+def kernels(request, device):
+    """Those of the `SOURCE` of the test's module."""
+    return device.program(request.module.SOURCE)
+
+
 class Holder:
     """Holds queues back."""
 

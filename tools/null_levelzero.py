@@ -48,21 +48,15 @@ LIBRARIES = "usr/lib/x86_64-linux-gnu"
 """Where Debian puts libraries, below `/` and below the unpacked tree alike."""
 
 NULL_HARDWARE = {
-    "NEOReadDebugKeys": "1",
-    "SetCommandStreamReceiver": "5",
-    "UseAubStream": "0",
-    "ProductFamilyOverride": "pvc",
+    "NEOReadDebugKeys": "1", "SetCommandStreamReceiver": "5", "UseAubStream": "0", "ProductFamilyOverride": "pvc",
     "HardwareInfoOverride": "1x8x8",
-}
+}  # fmt: skip
 """Makes the driver present a small Ponte Vecchio GPU that executes nothing."""
 
 VALIDATION = {
-    "ZE_ENABLE_VALIDATION_LAYER": "1",
-    "ZE_ENABLE_PARAMETER_VALIDATION": "1",
-    "ZE_ENABLE_THREADING_VALIDATION": "1",
-    "ZEL_ENABLE_EVENTS_CHECKER": "1",
-    "ZEL_ENABLE_BASIC_LEAK_CHECKER": "1",
-}
+    "ZE_ENABLE_VALIDATION_LAYER": "1", "ZE_ENABLE_PARAMETER_VALIDATION": "1", "ZE_ENABLE_THREADING_VALIDATION": "1",
+    "ZEL_ENABLE_EVENTS_CHECKER": "1", "ZEL_ENABLE_BASIC_LEAK_CHECKER": "1",
+}  # fmt: skip
 """The loader's checks; one that is set already, to 0 for example, stays as it is.
 
 The handle-lifetime checker is left off: it refuses correct launches on immediate lists.

@@ -38,9 +38,7 @@ def x(device):
     return made(device)
 
 
-@pytest.fixture
-def y(device):
-    return made(device)
+y = x
 
 
 def made(device):

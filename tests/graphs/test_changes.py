@@ -194,15 +194,6 @@ def test_a_launch_does_all_changes_up_to_one_of_them(device, queue, kernels, val
         last = did
 
 
-def test_a_hundred_thousand_changes(queue, kernels, changeable, x, value_of):
-    executable, nodes, done = changeable
-    for k in range(100_000):
-        executable.set_kernel(nodes[k % 2], kernels["advance"], 4, 16, x, k)
-    executable.launch(queue)
-    queue.finish()
-    assert device_data(value_of(x)) == steps(*done, 99_998, 99_999, 2, 3, 4)
-
-
 def test_groups_and_what_is_recorded_anew(device, queue, kernels, chain, x, y, value_of):
     """Another block or kernel cannot be a change."""
     graph, nodes = chain

@@ -187,11 +187,9 @@ def test_update_that_does_not_fit(device, queue, chain, x, works):
     loose = chain(1)
     loose.add_kernel(graph.nodes[0].work.kernel, 4, 16, x, 1)
     for other, word, reason, at in (
-        (chain(1), "1 nodes", "nodes", None),
-        (fills, "'fill'", "kind", 0),
-        (free, "'fill'", "kind", 0),
+        (chain(1), "1 nodes", "nodes", None), (fills, "'fill'", "kind", 0), (free, "'fill'", "kind", 0),
         (loose, "depends on", "dependencies", 1),
-    ):
+    ):  # fmt: skip
         with refused(fb.GraphUpdateError, ValueError, word):
             executable.update(other)
         with pytest.raises(fb.GraphUpdateError) as error:

@@ -98,10 +98,8 @@ def test_a_fork_and_a_join():
 
 def test_two_that_nothing_joins():
     assert cut([], []) == [
-        Segment(0, [0]),
-        Segment(1, [1], awaited=True, from_start=True),
-        Segment(0, [], [1]),
-    ]
+        Segment(0, [0]), Segment(1, [1], awaited=True, from_start=True), Segment(0, [], [1]),
+    ]  # fmt: skip
 
 
 def test_no_more_lanes_than_there_may_be():

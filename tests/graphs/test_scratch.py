@@ -499,6 +499,90 @@ def test_that_is_refused_of_arrays_and_of_memory_of_the_graph(queue, own, out):
     assert len(graph) == 2
 
 
+# -- a launch of a graph writes all that its nodes write: what was known of that data is looked at again
+
+NODES = {  # whether it writes to the rows, and what adds it
+    "a kernel": (True, lambda graph, own, rows, other: graph.add_kernel(own["rewrite"], 8, 1, rows, 20)),
+    "a kernel, a part": (True, lambda graph, own, rows, other: graph.add_kernel(own["rewrite"], 4, 1, rows[:4], 20)),
+    "a fill": (True, lambda graph, own, rows, other: graph.add_fill(rows, 20)),
+    "a copy": (True, lambda graph, own, rows, other: graph.add_copy(rows, other)),
+    "a kernel that reads": (False, lambda graph, own, rows, other: graph.add_kernel(own["look"], 1, 1, rows, other)),
+    "a copy of it": (False, lambda graph, own, rows, other: graph.add_copy(other, rows)),
+    "a download": (False, lambda graph, own, rows, other: graph.add_copy(fb.host_empty(8, "u4", graph.device), rows)),
+}
+
+
+@pytest.fixture
+def other(device):
+    other = device.array(np.full(8, 20, "u4"))
+    device.finish()
+    return other
+
+
+@pytest.fixture
+def measured(device, queue, own, rows, out):
+    """``measured()``: how many buffers a launch measures for its scratch."""
+    return lambda on=queue: counted(device, "reductions", lambda: on.launch(own["use"], 1, 1, rows, out, 16))
+
+
+@pytest.mark.parametrize("what", NODES)
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["on this queue", "on another"])
+def test_what_a_node_writes(device, queue, make_queue, own, rows, other, measured, what, elsewhere):
+    graph, (writes, add) = device.graph(), NODES[what]
+    add(graph, own, rows, other)
+    assert measured() == 1
+    graph.instantiate()  # which runs nothing
+    assert measured() == 0
+    for _ in range(2):
+        graph.launch(make_queue() if elsewhere else queue)
+        assert measured() == writes
+        assert measured() == 0
+
+
+def test_what_was_put_in_place_of_something(device, queue, own, rows, other, measured):
+    graph = device.graph()
+    node = graph.add_kernel(own["rewrite"], 8, 1, other, 20)
+    executable = graph.instantiate()
+    for buffer, writes in ((None, False), (rows, True)):
+        if buffer is not None:
+            executable.set_kernel(node, own["rewrite"], 8, 1, buffer, 20)
+        measured()
+        executable.launch(queue)
+        assert measured() == writes
+
+
+@pytest.mark.parametrize("since", ["the capture", "a change"])
+def test_a_kernel_that_follows_pointers_may_write_anywhere(device, queue, own, out, other, measured, since):
+    if since == "the capture":
+        own["look"].follow_pointers()
+    with queue.capture("relaxed") as graph:
+        queue.launch(own["look"], 1, 1, other, out)
+    executable = graph.instantiate()
+    if since == "a change":
+        for follows in (False, True):
+            if follows:
+                own["look"].follow_pointers()
+            executable.set_kernel(graph.nodes[0], own["look"], 1, 1, other, out)
+            measured()
+            executable.launch(queue)
+    else:
+        measured()
+        assert measured() == 0
+        executable.launch(queue)
+    assert measured() == 1
+
+
+def test_the_measure_comes_after_the_graph(device, make_queue, rows, out, measured, hold):
+    one, two = make_queue(blocking=False), make_queue(blocking=False)
+    assert measured(two) == 1
+    graph = device.graph()
+    graph.add_fill(rows, 20)
+    graph.launch(one)
+    assert measured(two) == 1  # which waits for the other queue
+    two.finish()
+    assert np.array_equal(device_data(out.get()[:1]), [20])
+
+
 # -- between two steps of a launch
 
 

@@ -17,6 +17,13 @@ K = hip.hipMemcpyKind
 N = 1000
 
 
+STREAMS = {  # what makes a stream of this kind
+    "null": lambda: None, "legacy": lambda: hip.hipStreamLegacy, "per-thread": lambda: hip.hipStreamPerThread,
+    "blocking": lambda: ok(hip.hipStreamCreate()),
+    "non-blocking": lambda: ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking)),
+}  # fmt: skip
+
+
 def code(result):
     """The code of a call that failed; the outputs are None."""
     first, *outputs = result

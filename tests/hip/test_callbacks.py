@@ -7,14 +7,8 @@ import pytest
 from forebay import hip
 
 from .conftest import ok
-from .helpers import E, N, ints, launch, read
+from .helpers import STREAMS, E, N, ints, launch, read
 
-STREAMS = {
-    "null": lambda: None,
-    "per-thread": lambda: hip.hipStreamPerThread,
-    "blocking": lambda: ok(hip.hipStreamCreate()),
-    "non-blocking": lambda: ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking)),
-}
 pytestmark = pytest.mark.executes
 
 

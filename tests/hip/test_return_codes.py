@@ -744,15 +744,13 @@ def test_copies_of_rows_in_nodes(refused, graph):
     ends = {"srcPtr": hip.hipPitchedPtr(host, 8, 8, 2), "dstPtr": hip.hipPitchedPtr(memory, 8, 8, 2)}
     extent = hip.hipExtent
     for more, expected in (
-        ({"extent": extent(8, 1, 0)}, VALUE),
-        ({"extent": extent(9, 2, 1)}, PITCH),
-        ({"extent": extent(8, 3, 2)}, VALUE),
-        ({"extent": extent(8, N, 1)}, VALUE),
+        ({"extent": extent(8, 1, 0)}, VALUE), ({"extent": extent(9, 2, 1)}, PITCH),
+        ({"extent": extent(8, 3, 2)}, VALUE), ({"extent": extent(8, N, 1)}, VALUE),
         ({"extent": extent(4 * N, 1, 1), "srcPos": hip.hipPos(4)}, VALUE),
         ({"extent": extent(4 * N, 1, 1), "dstPos": hip.hipPos(4)}, VALUE),
         ({"extent": extent(8, 1, 1), "srcArray": 5}, VALUE),
         ({"extent": extent(8, 1, 1), "srcPtr": hip.hipPitchedPtr()}, VALUE),
-    ):
+    ):  # fmt: skip
         refused(expected, ("hipGraphAddMemcpyNode", graph, None, 0, hip.hipMemcpy3DParms(**{**ends, **more})))
     node = ok(hip.hipGraphAddMemcpyNode1D(graph, None, 0, memory, host, 16, DEFAULT))
     executable = instantiate(graph)

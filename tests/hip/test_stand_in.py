@@ -24,11 +24,8 @@ def in_place(*arguments, **options):
 
 @pytest.mark.parametrize(("program", "arguments"), [
     (f"{WHERE}; sys.exit(7)", ["program.py", "a", "-b", "--help"]),
-    (f"{WHERE}; print(__spec__.name)", ["-m", "program", "-m", "x"]),
-    ("def f():\n    1 / 0\n\n\nf()", ["program.py"]),
-    ("raise SystemExit('a text')", ["-m", "program"]),
-    ("", ["not_there.py"]),
-    ("", ["-m", "not_there"]),
+    (f"{WHERE}; print(__spec__.name)", ["-m", "program", "-m", "x"]), ("def f():\n    1 / 0\n\n\nf()", ["program.py"]),
+    ("raise SystemExit('a text')", ["-m", "program"]), ("", ["not_there.py"]), ("", ["-m", "not_there"]),
     ("", ["-c", WHERE.replace("os.path.basename(__file__)", "0"), "a"]),
 ])  # fmt: skip
 def test_it_is_python_itself(tmp_path, program, arguments):

@@ -10,19 +10,7 @@ from tests.helpers.device_data import device_data
 from tests.helpers.threads import in_thread
 
 from .conftest import ok
-from .helpers import E, N, code, ints, launch, read, waits_for
-
-KINDS = ("null", "legacy", "blocking", "non-blocking", "per-thread")
-
-
-def stream_of(kind):
-    return {
-        "null": lambda: None,
-        "legacy": lambda: hip.hipStreamLegacy,
-        "blocking": lambda: ok(hip.hipStreamCreate()),
-        "non-blocking": lambda: ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking)),
-        "per-thread": lambda: hip.hipStreamPerThread,
-    }[kind]()
+from .helpers import STREAMS, E, N, code, ints, launch, read, waits_for
 
 
 def is_null(kind):
@@ -39,11 +27,11 @@ def ordered(first, second):
 
 
 @pytest.mark.executes
-@pytest.mark.parametrize("second", KINDS)
-@pytest.mark.parametrize("first", KINDS)
+@pytest.mark.parametrize("second", STREAMS)
+@pytest.mark.parametrize("first", STREAMS)
 def test_each_pair(function, hold, first, second):
     """What is submitted second waits for the first exactly when HIP's rules say so."""
-    a, b = stream_of(first), stream_of(second)
+    a, b = STREAMS[first](), STREAMS[second]()
     memory, other = ints(), ints()
     gate = hold(a)
     launch(function("fill"), a, memory, 1)

@@ -92,14 +92,11 @@ def test_opencl_c_is_taken_as_it_is(device, queue):
 
 
 @pytest.mark.needs("a compiler of HIP C++")
-@pytest.mark.parametrize(
-    ("source", "told"),
-    [
-        (b"\n__global__ void k(int* p) {\n  p[0] = nothing;\n}", r"some\.hip[:(]3(.|\n)*p\[0\] = nothing;"),
-        (b"kernel void k(global int* p) { p[0] = no_such_name; }", "no_such_name"),
-        (b"__global__ void k(const int* p) {\n p[0] = 1; }", "read-only|must be a modifiable lvalue"),
-    ],
-)
+@pytest.mark.parametrize(("source", "told"), [
+    (b"\n__global__ void k(int* p) {\n  p[0] = nothing;\n}", r"some\.hip[:(]3(.|\n)*p\[0\] = nothing;"),
+    (b"kernel void k(global int* p) { p[0] = no_such_name; }", "no_such_name"),
+    (b"__global__ void k(const int* p) {\n p[0] = 1; }", "read-only|must be a modifiable lvalue"),
+])  # fmt: skip
 def test_what_is_refused_is_in_the_log(source, told):
     prog = create(source)
     assert hiprtc.hiprtcCompileProgram(prog, 0, None) == (COMPILATION,)

@@ -160,32 +160,21 @@ def test_known_instructions(device, queue, newline):
     assert device_data(call_differences(device, queue, [table, floats])) == []
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        'asm("wgmma.fence.sync.aligned;");',
-        'asm("ld.const.u32 %0, [%1];" : "=r"(x) : "r"(y));',
-        'asm("bar.sync 1, 64;");',
-        'asm("mov.u32 %0, %nothing;" : "=r"(x));',
-        'asm("mov.u32 %0, %2;" : "=r"(x) : "r"(y));',
-        "asm(TEXT);",
-        'int f() asm("name");',
-        '// asm("mov.u32 %0, %laneid;" : "=r"(x));',
-        'printf("asm(1)");',
-    ],
-)
+@pytest.mark.parametrize("statement", [
+    'asm("wgmma.fence.sync.aligned;");', 'asm("ld.const.u32 %0, [%1];" : "=r"(x) : "r"(y));',
+    'asm("bar.sync 1, 64;");', 'asm("mov.u32 %0, %nothing;" : "=r"(x));',
+    'asm("mov.u32 %0, %2;" : "=r"(x) : "r"(y));', "asm(TEXT);", 'int f() asm("name");',
+    '// asm("mov.u32 %0, %laneid;" : "=r"(x));', 'printf("asm(1)");',
+])  # fmt: skip
 def test_others_stay(statement):
     assert without_assembly(statement) == statement
 
 
-@pytest.mark.parametrize(
-    "instruction",
-    [
-        "sub.sat.s32 %0, %0, 1", "add.rz.f16 %0, %0, %0", "min.NaN.f32 %0, %0, 1.0",
-        "mul24.hi.u32 %0, %0, %0", "cvt.rz.f32.f64 %0, %0", "{ .reg .pred p; setp.nan.f32 p, %0, %0; }",
-        "{ .reg .pred p; setp.lt.and.f32 p, %0, %0; }",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("instruction", [
+    "sub.sat.s32 %0, %0, 1", "add.rz.f16 %0, %0, %0", "min.NaN.f32 %0, %0, 1.0",
+    "mul24.hi.u32 %0, %0, %0", "cvt.rz.f32.f64 %0, %0", "{ .reg .pred p; setp.nan.f32 p, %0, %0; }",
+    "{ .reg .pred p; setp.lt.and.f32 p, %0, %0; }",
+])  # fmt: skip
 def test_what_rounds_or_compares_in_another_way_stays(instruction):
     statement = f'asm("{instruction};" : "+r"(x));'
     assert without_assembly(statement) == statement

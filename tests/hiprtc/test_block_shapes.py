@@ -14,9 +14,7 @@ from tests.helpers.device_data import device_data
 
 from .results.tables import case, kernel_differences
 
-pytestmark = [
-    pytest.mark.needs("a compiler of its own", "SPIR-V"),
-]
+pytestmark = pytest.mark.needs("a compiler of its own", "SPIR-V")
 
 SOURCE = """
 namespace cg = cooperative_groups;

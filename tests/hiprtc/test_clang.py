@@ -216,17 +216,14 @@ def test_warnings_of_what_succeeds_are_told():
 
 
 @pytest.mark.needs("a compiler of its own")
-@pytest.mark.parametrize(
-    ("source", "line", "told"),
-    [
-        ('__global__ void k(int* x) {\n asm("nop"); }', 2, "inline assembly"),
-        ("__global__ void k(int* x) {\n throw 3; }", 2, "throw"),
-        ('#include "none.h"\n__global__ void k(int* x) { }', 1, "none.h"),
-        ("__global__ void k(const int* x) {\n\n x[0] = 1; }", 3, "read-only"),
-        ("__device__ int elsewhere(int);\n__global__ void k(int* x) {\n x[0] = elsewhere(x[1]); }", 3, "_Z9elsewherei"),
-        ("\n\nint host() { return 1; } __global__ void k(int* x) { x[0] = host(); }", 3, "__host__"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("source", "line", "told"), [
+    ('__global__ void k(int* x) {\n asm("nop"); }', 2, "inline assembly"),
+    ("__global__ void k(int* x) {\n throw 3; }", 2, "throw"),
+    ('#include "none.h"\n__global__ void k(int* x) { }', 1, "none.h"),
+    ("__global__ void k(const int* x) {\n\n x[0] = 1; }", 3, "read-only"),
+    ("__device__ int elsewhere(int);\n__global__ void k(int* x) {\n x[0] = elsewhere(x[1]); }", 3, "_Z9elsewherei"),
+    ("\n\nint host() { return 1; } __global__ void k(int* x) { x[0] = host(); }", 3, "__host__"),
+])  # fmt: skip
 def test_what_devices_do_not_have_is_refused_with_its_line(source, line, told):
     log = refused(source)
     assert re.search(rf"^some\\.hip:{line}:\\d+: (fatal )?error: ".replace("\\\\", "\\"), log, re.MULTILINE), log

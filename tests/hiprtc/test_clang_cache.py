@@ -102,15 +102,12 @@ def test_the_environment_names_one(tmp_path):
     assert (by.path, by.version, why) == (str(path), clang.version, "")
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("echo clang version 19.1.7", "is clang 19.1.7; HIP C++ needs 20"),
-        ("echo some compiler", "is no clang"),
-        ("exit 3", "does not run"),
-        ('case "$*" in *--version) echo clang version 22.1;; *) echo error: no target >&2; exit 1;; esac', "error: no target"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "told"), [
+    ("echo clang version 19.1.7", "is clang 19.1.7; HIP C++ needs 20"),
+    ("echo some compiler", "is no clang"),
+    ("exit 3", "does not run"),
+    ('case "$*" in *--version) echo clang version 22.1;; *) echo error: no target >&2; exit 1;; esac', "error: no target"),
+])  # fmt: skip
 def test_what_is_no_such_clang_is_named(tmp_path, text, told):
     path = program(tmp_path, text)
     by, why = found(path)

@@ -7,9 +7,7 @@ from tests.helpers.device_data import device_data
 
 from .results.tables import case, kernel_differences
 
-pytestmark = [
-    pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles", "atomics on 64 bits"),
-]
+pytestmark = pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles", "atomics on 64 bits")
 
 RNG = np.random.default_rng(8)
 SETTINGS = np.dtype([("scale", "f4"), ("n", "i4"), ("negate", "?"), ("shift", "f8"), ("tag", "i1", 3)], align=True)

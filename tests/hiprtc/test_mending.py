@@ -141,21 +141,18 @@ def test_a_function_that_stays_wrong_loses_its_body():
 
 
 @pytest.mark.needs("a compiler of its own", "SPIR-V")
-@pytest.mark.parametrize(
-    ("source", "line", "what"),
-    [
-        (HOST + "__global__ void wrong(int* x) { x[0] = no_such_name; }", -1, "no_such_name"),
-        (HOST + "__device__ int wrong(int x) { return library::of_device(x); }", -1, "'library'"),
-        (HOST + '#include "own.h"', -1, "'own.h' file not found"),
-        (HOST + "__constant__ library::Type value;", -1, "'library'"),
-        (HOST, "std::thread thread;", "'thread'"),
-        (
-            "struct A { int f(); };\n__device__ int A::f() const { return 1; }\n__global__ void k() { }",
-            2,
-            "'f' does not",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("source", "line", "what"), [
+    (HOST + "__global__ void wrong(int* x) { x[0] = no_such_name; }", -1, "no_such_name"),
+    (HOST + "__device__ int wrong(int x) { return library::of_device(x); }", -1, "'library'"),
+    (HOST + '#include "own.h"', -1, "'own.h' file not found"),
+    (HOST + "__constant__ library::Type value;", -1, "'library'"),
+    (HOST, "std::thread thread;", "'thread'"),
+    (
+        "struct A { int f(); };\n__device__ int A::f() const { return 1; }\n__global__ void k() { }",
+        2,
+        "'f' does not",
+    ),
+])  # fmt: skip
 def test_errors_of_the_device_stay_errors(compiled, source, line, what):
     number = line if isinstance(line, int) else source[: source.index(line)].count("\n") + 1
     number = source.count("\n") + 1 if number < 0 else number

@@ -11,9 +11,7 @@ from tests.helpers.device_data import device_data
 
 from .results.tables import case, kernel_differences
 
-pytestmark = [
-    pytest.mark.needs("a compiler of its own", "a compiler of HIP C++"),
-]
+pytestmark = pytest.mark.needs("a compiler of its own", "a compiler of HIP C++")
 
 FUNCTIONS = """
 __device__ unsigned even(unsigned x, int n);

@@ -67,14 +67,11 @@ def test_half_of_a_character_in_hiprtc_and_names_of_files(tmp_path):
 
 
 @pytest.mark.needs("a compiler of HIP C++", "SPIR-V")
-@pytest.mark.parametrize(
-    ("code", "name"),
-    [
-        ('extern "C" __global__ void größe(float* x) { x[0] = 3; }', "größe"),
-        ("template <class T> __global__ void größe(T* x) { x[0] = 3; }", "größe<float>"),
-        ("__global__ void 大小(float* x) { x[0] = 3; }", "大小"),
-    ],
-)
+@pytest.mark.parametrize(("code", "name"), [
+    ('extern "C" __global__ void größe(float* x) { x[0] = 3; }', "größe"),
+    ("template <class T> __global__ void größe(T* x) { x[0] = 3; }", "größe<float>"),
+    ("__global__ void 大小(float* x) { x[0] = 3; }", "大小"),
+])  # fmt: skip
 def test_kernels_have_names_in_any_letters(device, queue, code, name):
     """Clang takes them; NVRTC does not."""
     x = device.zeros(1)

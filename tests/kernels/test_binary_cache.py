@@ -143,14 +143,11 @@ def test_a_file_under_another_name_is_not_taken_for_it(cache, folder):
 # Size
 
 
-@pytest.mark.parametrize(
-    ("limit", "sizes", "kept"),
-    [
-        (310, [100, 100, 100, 100], {1, 2, 3}),
-        (40, [10, 10, 10, 10, 3 * HEADER.size + 40], {4}),  # one that makes room for itself pushes out several
-        (10, [10, 11], {0}),  # one larger than the limit costs no other
-    ],
-)
+@pytest.mark.parametrize(("limit", "sizes", "kept"), [
+    (310, [100, 100, 100, 100], {1, 2, 3}),
+    (40, [10, 10, 10, 10, 3 * HEADER.size + 40], {4}),  # one that makes room for itself pushes out several
+    (10, [10, 11], {0}),  # one larger than the limit costs no other
+])  # fmt: skip
 def test_the_oldest_go_first(folder, limit, sizes, kept):
     entries = len(sizes) - 1
     cache = BinaryCache(folder, limit=entries * HEADER.size + limit)

@@ -187,29 +187,26 @@ def test_mistakes_submit_nothing(device, queue, refuses, mistake):
                 call(things)
 
 
-@pytest.mark.parametrize(
-    ("make", "written", "kind", "words"),
-    [
-        (fb.elementwise, ("flaot32 x", "T y", "y = x"), VALUE, "'flaot32' is no type"),
-        (fb.elementwise, ("float x", "T y", "y = x"), VALUE, "float32 (C's) or float64 (NumPy's)"),
-        (fb.elementwise, ("object x", "T y", "y = x"), VALUE, "not a type of numbers"),
-        (fb.elementwise, ("x", "T y", "y = x"), VALUE, "'x' is no parameter"),
-        (fb.elementwise, ("const T x", "T y", "y = x"), VALUE, "'const T x' is no parameter"),
-        (fb.elementwise, ("T 2x", "T y", "y = x"), VALUE, "'2x' cannot be a name"),
-        (fb.elementwise, ("T _x", "T y", "y = x"), VALUE, "'_x' cannot be a name"),
-        (fb.elementwise, ("T i", "T y", "y = x"), VALUE, "'i' has a meaning here"),
-        (fb.elementwise, ("T x", "T x", "x = 1"), VALUE, "two parameters are called 'x'"),
-        (fb.elementwise, ("T x", "", "x = 1"), VALUE, "nothing comes out"),
-        (fb.elementwise, ("T x", "T y", "if (x > 1) return; y = x"), VALUE, "return"),
-        (fb.elementwise, (["T x"], "T y", "y = x"), TYPE, "a str, not list"),
-        (fb.elementwise, ("T x", "T y", None), TYPE, "operation is code"),
-        (fb.reduction, ("T x", "T y, T z", "x", "a + b"), VALUE, "one result"),
-        (fb.reduction, ("T x", "raw T y", "x", "a + b"), VALUE, "not raw"),
-        (fb.reduction, ("T a", "T y", "a", "a + b"), VALUE, "'a' has a meaning here"),
-        (fb.reduction, ("T x", "T y", "x", np.add), TYPE, "combine is code"),
-        (fb.reduction, ("T x", "T y", "x", "a + b", [0]), TYPE, "start is code"),
-    ],
-)
+@pytest.mark.parametrize(("make", "written", "kind", "words"), [
+    (fb.elementwise, ("flaot32 x", "T y", "y = x"), VALUE, "'flaot32' is no type"),
+    (fb.elementwise, ("float x", "T y", "y = x"), VALUE, "float32 (C's) or float64 (NumPy's)"),
+    (fb.elementwise, ("object x", "T y", "y = x"), VALUE, "not a type of numbers"),
+    (fb.elementwise, ("x", "T y", "y = x"), VALUE, "'x' is no parameter"),
+    (fb.elementwise, ("const T x", "T y", "y = x"), VALUE, "'const T x' is no parameter"),
+    (fb.elementwise, ("T 2x", "T y", "y = x"), VALUE, "'2x' cannot be a name"),
+    (fb.elementwise, ("T _x", "T y", "y = x"), VALUE, "'_x' cannot be a name"),
+    (fb.elementwise, ("T i", "T y", "y = x"), VALUE, "'i' has a meaning here"),
+    (fb.elementwise, ("T x", "T x", "x = 1"), VALUE, "two parameters are called 'x'"),
+    (fb.elementwise, ("T x", "", "x = 1"), VALUE, "nothing comes out"),
+    (fb.elementwise, ("T x", "T y", "if (x > 1) return; y = x"), VALUE, "return"),
+    (fb.elementwise, (["T x"], "T y", "y = x"), TYPE, "a str, not list"),
+    (fb.elementwise, ("T x", "T y", None), TYPE, "operation is code"),
+    (fb.reduction, ("T x", "T y, T z", "x", "a + b"), VALUE, "one result"),
+    (fb.reduction, ("T x", "raw T y", "x", "a + b"), VALUE, "not raw"),
+    (fb.reduction, ("T a", "T y", "a", "a + b"), VALUE, "'a' has a meaning here"),
+    (fb.reduction, ("T x", "T y", "x", np.add), TYPE, "combine is code"),
+    (fb.reduction, ("T x", "T y", "x", "a + b", [0]), TYPE, "start is code"),
+])  # fmt: skip
 @pytest.mark.needs("no chosen device")
 def test_what_cannot_be_read_is_refused_at_once(make, written, kind, words):
     with refused(*kind, words):

@@ -248,14 +248,11 @@ def test_pointers_and_local_memory_that_are_refused(device, queue, program, refu
 # Geometry
 
 
-@pytest.mark.parametrize(
-    ("grid", "block", "expected"),
-    [
-        (3, 4, (3, 1, 1)), ((3,), (4,), (3, 1, 1)), ((3, 2), 4, (3, 2, 1)), (3, (2, 2), (3, 1, 1)),
-        ((2, 3, 4), (2, 1, 2), (2, 3, 4)), ((2, 3, 4), 1, (2, 3, 4)), (np.int64(3), np.uint8(4), (3, 1, 1)),
-        ((np.int32(2), 2), (1, np.int16(3)), (2, 2, 1)), (1, 1, (1, 1, 1)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("grid", "block", "expected"), [
+    (3, 4, (3, 1, 1)), ((3,), (4,), (3, 1, 1)), ((3, 2), 4, (3, 2, 1)), (3, (2, 2), (3, 1, 1)),
+    ((2, 3, 4), (2, 1, 2), (2, 3, 4)), ((2, 3, 4), 1, (2, 3, 4)), (np.int64(3), np.uint8(4), (3, 1, 1)),
+    ((np.int32(2), 2), (1, np.int16(3)), (2, 2, 1)), (1, 1, (1, 1, 1)),
+])  # fmt: skip
 def test_grid_counts_groups_and_block_work_items(device, queue, program, grid, block, expected):
     block_size = [*(block if isinstance(block, tuple) else (block,)), 1, 1][:3]
     size = [int(groups) * int(items) for groups, items in zip(expected, block_size, strict=True)]
@@ -267,15 +264,11 @@ def test_grid_counts_groups_and_block_work_items(device, queue, program, grid, b
 
 
 @pytest.mark.parametrize("what", ["grid", "block"])
-@pytest.mark.parametrize(
-    ("values", "refusal"),
-    [
-        ([0, -1, (0,), (1, 0), (1, 1, -1), 1 << 63, 1 << 70], VALUE),
-        ([(), (1, 1, 1, 1)], (*VALUE, "1 to 3 dimensions")),
-        ([1.0, "1", None, True, np.True_, [1], {1: 1}, (1, 1.5), (None,), np.zeros(2, int)], TYPE),
-    ],
-    ids=["below one or beyond 64 bits", "dimensions", "no ints"],
-)
+@pytest.mark.parametrize(("values", "refusal"), [
+    ([0, -1, (0,), (1, 0), (1, 1, -1), 1 << 63, 1 << 70], VALUE),
+    ([(), (1, 1, 1, 1)], (*VALUE, "1 to 3 dimensions")),
+    ([1.0, "1", None, True, np.True_, [1], {1: 1}, (1, 1.5), (None,), np.zeros(2, int)], TYPE),
+], ids=["below one or beyond 64 bits", "dimensions", "no ints"])  # fmt: skip
 def test_sizes_that_are_refused(queue, program, refuses, what, values, refusal):
     for value in values:
         number = str(min(value) if isinstance(value, tuple) else value) if refusal is VALUE else ""

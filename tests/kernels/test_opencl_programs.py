@@ -168,14 +168,11 @@ def test_what_does_not_build_is_said_once_and_not_kept(device, before, request, 
 
 
 WRONG = {
-    "empty": b"",
-    "too short": b"\0" * 7,
-    "too long a table": struct.pack("<Q", 1 << 60) + b"{}",
-    "not JSON": struct.pack("<Q", 2) + b"\xff{",
-    "not a table": struct.pack("<Q", 2) + b"[]",
+    "empty": b"", "too short": b"\0" * 7, "too long a table": struct.pack("<Q", 1 << 60) + b"{}",
+    "not JSON": struct.pack("<Q", 2) + b"\xff{", "not a table": struct.pack("<Q", 2) + b"[]",
     "not of kernels": struct.pack("<Q", 9) + b'{"add":7}',
     "not of parameters": struct.pack("<Q", 14) + b'{"add":[[1,2]]}',
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("what", WRONG)

@@ -83,13 +83,9 @@ def test_what_is_no_whole_module():
 def test_sizes_of_structures(members, nbytes, packed):
     sizes, alignments = {1: 1, 2: 4, 3: 8, 4: 4, 7: 16, 8: 12}, {1: 1, 2: 4, 3: 8, 4: 4, 7: 16, 8: 4}
     types = [
-        *BASIC,
-        instruction(CONSTANT, 2, 6, 3),
-        instruction(VECTOR, 7, 4, 4),
-        instruction(ARRAY, 8, 2, 6),
-        instruction(STRUCT, 9, *members),
-        instruction(spirv.OP_TYPE_POINTER, 10, FUNCTION_STORAGE, 9),
-    ]
+        *BASIC, instruction(CONSTANT, 2, 6, 3), instruction(VECTOR, 7, 4, 4), instruction(ARRAY, 8, 2, 6),
+        instruction(STRUCT, 9, *members), instruction(spirv.OP_TYPE_POINTER, 10, FUNCTION_STORAGE, 9),
+    ]  # fmt: skip
     module = module_of(types, [10], names=["s"], decorations=[(9, PACKED)] if packed else [])
     expected = sum(sizes[member] for member in members) if packed else nbytes
     alignment = 1 if packed else max(alignments[member] for member in members)
@@ -109,12 +105,10 @@ def test_variables_are_what_is_exported_of_global_memory():
         ],
         [],
         decorations=[
-            (10, linkage, *text("there"), exported),
-            (11, linkage, *text("elsewhere"), imported),
-            (13, linkage, *text("fixed"), exported),
-            (53, linkage, *text("k"), exported),
+            (10, linkage, *text("there"), exported), (11, linkage, *text("elsewhere"), imported),
+            (13, linkage, *text("fixed"), exported), (53, linkage, *text("k"), exported),
         ],
-    )
+    )  # fmt: skip
     assert variables_of(module) == {"there"}
     assert kernels_of(module) == {"k": []}
     with pytest.raises(ValueError, match="cut off"):

@@ -65,12 +65,9 @@ def test_after_its_buffer_was_closed(device, queue, program, refuses):
 def test_what_is_refused(queue, program, refuses):
     type_error, value_error = (fb.ArgumentTypeError, TypeError), (fb.InvalidArgumentError, ValueError)
     for grid, block, arguments, kinds in (
-        (0, 1, (fb.NULL, 1), value_error),
-        (1, 1, (fb.NULL,), type_error),
-        (1, 1, (fb.NULL, 1.5), type_error),
-        (1, 1, (fb.NULL, 1 << 40), value_error),
-        (1, "x", (fb.NULL, 1), type_error),
-    ):
+        (0, 1, (fb.NULL, 1), value_error), (1, 1, (fb.NULL,), type_error), (1, 1, (fb.NULL, 1.5), type_error),
+        (1, 1, (fb.NULL, 1 << 40), value_error), (1, "x", (fb.NULL, 1), type_error),
+    ):  # fmt: skip
         with refuses(*kinds, "'fill'"):
             program["fill"].bind(queue, grid, block, *arguments)
     with refused(*type_error, "Kernel.bind"):

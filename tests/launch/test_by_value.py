@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from tests.drivers.levelzero import validation
 from tests.helpers.device_data import device_data
 from tests.helpers.observer import observe, observer_of
 from tests.helpers.refusals import refused
@@ -27,11 +26,6 @@ kernel void bump(global int *out, global int *own, global const int *kept) {
     out[0] = ++own[0] * 100 + ++own[1] + kept[0];
 }
 """
-
-
-@pytest.fixture(scope=validation.scope("module"))
-def kernels(device):
-    return device.program(SOURCE)
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from tests.drivers.levelzero import validation
 from tests.helpers.device_data import device_data
 from tests.helpers.observer import observe
 from tests.helpers.refusals import refused
@@ -35,11 +34,6 @@ kernel void scratched(global const int *sizes, global int *room, global int *out
 SINGLES = [("of_float", "f8"), ("of_float", "i4"), ("of_float", "c16"), ("of_float", "f2"), ("of_float4", "f8"),
            ("of_int", "f4"), ("of_int", "i8"), ("of_uint", "u2"), ("of_ulong2", "f8"), ("of_ulong2", "u4"),
            ("of_short", "f2"), ("of_short", "i4"), ("of_half", "u2"), ("of_half", "f4")]  # fmt: skip
-
-
-@pytest.fixture(scope=validation.scope("module"))
-def kernels(device):
-    return device.program(SOURCE)
 
 
 @pytest.fixture
@@ -156,12 +150,9 @@ def test_nothing_goes_before_a_refusal(device, queue, make_queue, kernels, ints,
         before, calls = (queue.epoch, queue.stats), observe(device)
         with calls as calls:
             for arguments in (
-                (ints, floats, b"efgh"),
-                (array, floats, ints),
-                (floats, array, ints),
-                (ints, ints, fb.by_value(np.zeros(4, "f4"))),
-                (fb.by_value(array), ints, np.zeros(4, "f4")),
-            ):
+                (ints, floats, b"efgh"), (array, floats, ints), (floats, array, ints),
+                (ints, ints, fb.by_value(np.zeros(4, "f4"))), (fb.by_value(array), ints, np.zeros(4, "f4")),
+            ):  # fmt: skip
                 with elements("'three'", "int32"):
                     queue.launch(kernels["three"], 1, 1, *arguments)
             for arguments in ((ints, floats), (array, floats)):

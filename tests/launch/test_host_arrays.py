@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from tests.drivers.levelzero import validation
 from tests.helpers.device_data import device_data
 from tests.helpers.threads import together
 
@@ -24,11 +23,6 @@ kernel void scratched(global int *values, global int *room) {
     values[get_global_id(0)] = room[get_global_id(0)] + 1;
 }
 """
-
-
-@pytest.fixture(scope=validation.scope("module"))
-def kernels(device):
-    return device.program(SOURCE)
 
 
 def test_in_and_out(device, queue, kernels):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from tests.drivers.levelzero import validation
 from tests.helpers.device_data import device_data
 from tests.helpers.observer import observe
 from tests.helpers.refusals import refused
@@ -29,11 +28,6 @@ kernel void with_scratch(global const int *values, global int *room, int n, glob
 kernel void reads(global const int *values) { }
 kernel void scalar(global int *values, int n) { }
 """
-
-
-@pytest.fixture(scope=validation.scope("module"))
-def kernels(device):
-    return device.program(SOURCE)
 
 
 @pytest.fixture

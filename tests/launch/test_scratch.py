@@ -488,16 +488,13 @@ VALUE, TYPE, CLOSED = (fb.InvalidArgumentError, ValueError), (fb.ArgumentTypeErr
 def test_declarations_that_are_refused(kernels):
     two = kernels["two"]
     for name, size, kinds, *words in (
-        ("third", 8, VALUE, "no parameter 'third'", "first"),
-        ("n", 8, VALUE, "pointer", "int n"),
-        ("rows", 8, VALUE, "rows"),
-        ("first", fb.MaxOver("nobody"), VALUE, "no parameter 'nobody'"),
+        ("third", 8, VALUE, "no parameter 'third'", "first"), ("n", 8, VALUE, "pointer", "int n"),
+        ("rows", 8, VALUE, "rows"), ("first", fb.MaxOver("nobody"), VALUE, "no parameter 'nobody'"),
         ("first", fb.MaxOver("n"), VALUE, "MaxOver('n')", "int n"),
         ("first", fb.Argument("rows"), VALUE, "Argument('rows')"),
-        ("first", fb.MaxOver("first"), VALUE, "MaxOver('first')"),
-        ("first", 1.5, TYPE, "float"),
+        ("first", fb.MaxOver("first"), VALUE, "MaxOver('first')"), ("first", 1.5, TYPE, "float"),
         ("first", "8", TYPE, "str"),
-    ):
+    ):  # fmt: skip
         with refused(*kinds, "'two'" if kinds is VALUE else "", *words):
             two.scratch(name, size)
     with refused(*TYPE, "MaxOver", "int"):

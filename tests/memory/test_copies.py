@@ -20,20 +20,6 @@ def numbers():
 # Directions
 
 
-@pytest.mark.parametrize("source", ["pageable", "pinned"])
-@pytest.mark.parametrize("destination", ["pageable", "pinned"])
-def test_up_across_and_down(device, queue, numbers, source, destination, really):
-    host = numbers if source == "pageable" else pinned(device, numbers)
-    out = np.empty_like(numbers) if destination == "pageable" else fb.host_empty(COUNT, "i4", device=device)
-    first, second = device.empty(COUNT, "i4"), device.empty(COUNT, "i4")
-    queue.copy(first, host)
-    queue.copy(second, first)
-    queue.copy(out, second)
-    queue.finish()
-    assert out.tolist() == numbers.tolist() or not really
-    assert queue.stats.copies == 3
-
-
 @pytest.mark.parametrize("pin", [False, True])
 def test_parts(device, queue, numbers, pin):
     host = pinned(device, numbers) if pin else numbers

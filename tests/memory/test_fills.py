@@ -44,21 +44,18 @@ def own(request, device):
         yield own
 
 
-@pytest.mark.parametrize(
-    ("dtype", "value"),
-    [
-        ("?", True), ("?", False), ("?", np.True_), ("i4", np.True_), ("u8", np.array(True)), ("f4", np.True_),
-        ("i1", -128), ("i1", 127), ("u1", 0), ("u1", 255), ("u1", True),
-        ("i2", -(1 << 15)), ("u2", (1 << 16) - 1), ("i4", -(1 << 31)), ("i4", (1 << 31) - 1), ("u4", (1 << 32) - 1),
-        ("i8", -(1 << 63)), ("i8", (1 << 63) - 1), ("u8", (1 << 64) - 1), ("u8", np.uint64((1 << 64) - 1)),
-        ("i4", np.int64(-5)), ("u1", np.int64(200)), ("i4", np.array(7)),
-        ("f2", 1.5), ("f2", 3), ("f4", 0.1), ("f4", -0.0), ("f4", np.float64(2.5)), ("f4", np.inf), ("f8", 1e300),
-        ("f8", 5), ("f4", True), ("f4", np.nan),
-        ("c8", 1 + 2j), ("c8", 3), ("c16", -1.5),
-        ("S4", b"abcd"), ("U1", "µ"), ("M8[s]", np.datetime64("2020-01-01")), ("V8", np.void(b"12345678")),
-        (PAIR, np.array((1, 2.5), PAIR)), (PAIR, (1, 2.5)), (TRIPLE, np.frombuffer(b"\7" * 12, TRIPLE)[0]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("dtype", "value"), [
+    ("?", True), ("?", False), ("?", np.True_), ("i4", np.True_), ("u8", np.array(True)), ("f4", np.True_),
+    ("i1", -128), ("i1", 127), ("u1", 0), ("u1", 255), ("u1", True),
+    ("i2", -(1 << 15)), ("u2", (1 << 16) - 1), ("i4", -(1 << 31)), ("i4", (1 << 31) - 1), ("u4", (1 << 32) - 1),
+    ("i8", -(1 << 63)), ("i8", (1 << 63) - 1), ("u8", (1 << 64) - 1), ("u8", np.uint64((1 << 64) - 1)),
+    ("i4", np.int64(-5)), ("u1", np.int64(200)), ("i4", np.array(7)),
+    ("f2", 1.5), ("f2", 3), ("f4", 0.1), ("f4", -0.0), ("f4", np.float64(2.5)), ("f4", np.inf), ("f8", 1e300),
+    ("f8", 5), ("f4", True), ("f4", np.nan),
+    ("c8", 1 + 2j), ("c8", 3), ("c16", -1.5),
+    ("S4", b"abcd"), ("U1", "µ"), ("M8[s]", np.datetime64("2020-01-01")), ("V8", np.void(b"12345678")),
+    (PAIR, np.array((1, 2.5), PAIR)), (PAIR, (1, 2.5)), (TRIPLE, np.frombuffer(b"\7" * 12, TRIPLE)[0]),
+])  # fmt: skip
 def test_every_element_gets_the_value(device, queue, dtype, value, really):
     host = np.empty(13, dtype)
     host[:] = value

@@ -395,16 +395,13 @@ def test_the_page_says_how(device, tmp_path, really):
 
 
 @pytest.mark.needs("no memory that processes share")
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda device: device.empty(16, ipc_enabled=True),
-        lambda device: device.empty(16).ipc_handle,
-        lambda device: device.open_ipc_memory(bytes(64)),
-        lambda device: device.ipc_event(),
-        lambda device: device.open_ipc_event(bytes(64)),
-    ],
-)
+@pytest.mark.parametrize("use", [
+    lambda device: device.empty(16, ipc_enabled=True),
+    lambda device: device.empty(16).ipc_handle,
+    lambda device: device.open_ipc_memory(bytes(64)),
+    lambda device: device.ipc_event(),
+    lambda device: device.open_ipc_event(bytes(64)),
+])  # fmt: skip
 def test_where_processes_share_nothing_that_is_said(device, use):
     with pytest.raises(fb.NotSupportedError, match="shares no memory and events between processes: CUDA does"):
         use(device)

@@ -24,10 +24,8 @@ ONE_IN = (5, 15, 50, 200)  # calls of a function, of which one fails
 # Of drivers whose observer counts only events: what makes an object, and what ends it.
 LIVES = {
     "cuda": (
-        (("cuMemAllocFromPoolAsync",), ("cuMemFreeAsync",)),
-        (("cuStreamCreateWithPriority",), ("cuStreamDestroy_v2",)),
-        (("cuGraphCreate",), ("cuGraphDestroy",)),
-        (("cuGraphInstantiateWithFlags",), ("cuGraphExecDestroy",)),
+        (("cuMemAllocFromPoolAsync",), ("cuMemFreeAsync",)), (("cuStreamCreateWithPriority",), ("cuStreamDestroy_v2",)),
+        (("cuGraphCreate",), ("cuGraphDestroy",)), (("cuGraphInstantiateWithFlags",), ("cuGraphExecDestroy",)),
     ),
     "opencl": (
         (("clSVMAlloc",), ("clSVMFree",)),
@@ -45,7 +43,7 @@ LIVES = {
             ("DPCTLKernelBundle_Delete",),
         ),
     ),
-}
+}  # fmt: skip
 COPIES = {"opencl": "clCreateKernel", "sycl": "DPCTLKernel_Copy"}
 
 

@@ -126,18 +126,23 @@ def test_arguments_that_were_replaced_are_not_held(device, kernels, buffer):
 
 # What is remembered of the values of an allocation
 
-SCRATCH = """
+LAST = """
+kernel void last(global const int *rows, global int *to) { *to = rows[15]; }
 kernel void use(global const int *rows, global uchar *stack) { stack[0] = (uchar)rows[0]; }
 """
 MANY = 1024
 
 
 @pytest.fixture
-def use(device):
-    with device.program(SCRATCH) as program:
-        kernel = program["use"]
-        kernel.scratch("stack", fb.MaxOver("rows") + 1)
-        yield kernel
+def last(device):
+    with device.program(LAST) as program:
+        program["use"].scratch("stack", fb.MaxOver("rows") + 1)
+        yield program
+
+
+@pytest.fixture
+def use(last):
+    return last["use"]
 
 
 def test_sizes_are_remembered_of_the_last_values_only(device, use):
@@ -169,17 +174,6 @@ def test_sizes_of_many_parts_are_not_all_remembered(device, use):
 # What is kept of copies that are done
 
 ONE = np.arange(16, dtype="i4")
-LAST = """
-kernel void last(global const int *rows, global int *to) { *to = rows[15]; }
-kernel void use(global const int *rows, global uchar *stack) { stack[0] = (uchar)rows[0]; }
-"""
-
-
-@pytest.fixture
-def last(device):
-    with device.program(LAST) as program:
-        program["use"].scratch("stack", fb.MaxOver("rows") + 1)
-        yield program
 
 
 def launch(queue, last, rows):

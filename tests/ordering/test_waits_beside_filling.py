@@ -146,11 +146,9 @@ WAITS = {
 }
 LONG = [pytest.mark.long, pytest.mark.needs("waits that starve")]
 SHORT = [
-    (1, "same", None, 200, False),
-    (2, "other", None, 200, False),
-    (2, "same", 1000, 5000, True),
+    (1, "same", None, 200, False), (2, "other", None, 200, False), (2, "same", 1000, 5000, True),
     (4, "graphs", None, 200, False),
-]
+]  # fmt: skip
 FILLINGS = [  # threads, where they submit, how many commands ahead, iterations, whether they begin while the wait is on
     *itertools.product((1, 2, 4), ("same", "other"), (1000, None), (200,), (False,)),
     *itertools.product((2, 4), ("others",), (1000, None), (200,), (False,)),
@@ -229,15 +227,12 @@ def hold_by_user_event(hold, queue):
     return lambda: event.set_status(cl.command_execution_status.COMPLETE)
 
 
-@pytest.mark.parametrize(
-    "hold_by",
-    [
-        hold_by_gate,
-        # a GPU's queue takes some hundreds of commands while a host function has not returned: see docs/concepts.md
-        pytest.param(hold_by_host_function, marks=[pytest.mark.executes, pytest.mark.needs("waits that starve")]),
-        pytest.param(hold_by_user_event, marks=pytest.mark.needs("OpenCL")),
-    ],
-)
+@pytest.mark.parametrize("hold_by", [
+    hold_by_gate,
+    # a GPU's queue takes some hundreds of commands while a host function has not returned: see docs/concepts.md
+    pytest.param(hold_by_host_function, marks=[pytest.mark.executes, pytest.mark.needs("waits that starve")]),
+    pytest.param(hold_by_user_event, marks=pytest.mark.needs("OpenCL")),
+])  # fmt: skip
 def test_a_thread_that_a_wait_depends_on_goes_on(device, hold, hold_by):
     """It submits hundreds of commands first, more than others may have in flight beside a wait."""
     queue = device.queue(blocking=False)

@@ -113,16 +113,13 @@ def rod():
     return now[:64:16]
 
 
-@pytest.mark.parametrize(
-    ("package", "name"),
-    [
-        *(pytest.param(each, "after", marks=DEFAULT) for each in ("dpctl", "pycuda", "pyopencl")),
-        pytest.param("pyopencl", "before", marks=pytest.mark.needs("OpenCL")),
-        pytest.param(
-            "dpctl", "before", marks=pytest.mark.skipif(not importlib.util.find_spec("dpctl"), reason="dpctl")
-        ),
-    ],
-)
+@pytest.mark.parametrize(("package", "name"), [
+    *(pytest.param(each, "after", marks=DEFAULT) for each in ("dpctl", "pycuda", "pyopencl")),
+    pytest.param("pyopencl", "before", marks=pytest.mark.needs("OpenCL")),
+    pytest.param(
+        "dpctl", "before", marks=pytest.mark.skipif(not importlib.util.find_spec("dpctl"), reason="dpctl")
+    ),
+])  # fmt: skip
 def test_moved_programs_compute_the_temperatures(package, name):
     assert np.allclose(device_data(output_of_moved(package, name)), rod(), atol=2e-3)
 

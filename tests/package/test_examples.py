@@ -42,22 +42,19 @@ def is_picture(path):
     return min(picture.shape[:2]) > 400 and picture[..., :3].std() > 0.1
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "draws", "printed"),
-    [
-        pytest.param("photo", "--tiles 2 --queues 2", True, "OK: ", marks=pytest.mark.long),
-        pytest.param("photo", "--tiles 3 --queues 2", True, "OK: ", marks=LONG),
-        pytest.param("photo", "--tiles 1 --queues 1", True, "OK: ", marks=pytest.mark.long),
-        pytest.param("nbody", "--groups 4 --steps 60", True, "60 steps", marks=LONG),
-        ("products", "--queues 32 --length 7", False, "0 waits between queues"),
-        ("products", "--queues 1 --length 7", False, "0 waits between queues"),
-        pytest.param("inference", "--requests 20 --repeats 1", True, "\n 20 queues: half of the questions", marks=LONG),
-        pytest.param("training", "--steps 600", False, "OK: the same both ways", marks=LONG),
-        pytest.param("jacobi", f"{JACOBI} --grid 1 1", True, "300 steps of 1 blocks", marks=pytest.mark.long),
-        pytest.param("jacobi", f"{JACOBI} --grid 2 3", True, "300 steps of 6 blocks", marks=LONG),
-        pytest.param("jacobi", "--size 20 20 --steps 3000 --every 250", False, " from the equation", marks=LONG),
-    ],
-)
+@pytest.mark.parametrize(("name", "arguments", "draws", "printed"), [
+    pytest.param("photo", "--tiles 2 --queues 2", True, "OK: ", marks=pytest.mark.long),
+    pytest.param("photo", "--tiles 3 --queues 2", True, "OK: ", marks=LONG),
+    pytest.param("photo", "--tiles 1 --queues 1", True, "OK: ", marks=pytest.mark.long),
+    pytest.param("nbody", "--groups 4 --steps 60", True, "60 steps", marks=LONG),
+    ("products", "--queues 32 --length 7", False, "0 waits between queues"),
+    ("products", "--queues 1 --length 7", False, "0 waits between queues"),
+    pytest.param("inference", "--requests 20 --repeats 1", True, "\n 20 queues: half of the questions", marks=LONG),
+    pytest.param("training", "--steps 600", False, "OK: the same both ways", marks=LONG),
+    pytest.param("jacobi", f"{JACOBI} --grid 1 1", True, "300 steps of 1 blocks", marks=pytest.mark.long),
+    pytest.param("jacobi", f"{JACOBI} --grid 2 3", True, "300 steps of 6 blocks", marks=LONG),
+    pytest.param("jacobi", "--size 20 20 --steps 3000 --every 250", False, " from the equation", marks=LONG),
+])  # fmt: skip
 def test_an_example_is_right_and_draws(tmp_path, name, arguments, draws, printed):
     picture = ("--output", tmp_path / "picture.png") if draws else ()
     output = checked("-m", f"examples.{name}", *arguments.split(), *picture)
@@ -72,18 +69,15 @@ def test_an_example_is_right_and_draws(tmp_path, name, arguments, draws, printed
         )
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "environment", "status", "message"),
-    [
-        ("photo", "--tiles 1", {"FOREBAY_DEVICE": "cpu:99"}, 2, "no device matches 'cpu:99'"),
-        ("heat", "--size 8 --bands 5", {}, 2, "8 rows are too few for 5 bands"),
-        ("jacobi", f"{JACOBI} --grid 1 12", {}, 2, "are too few for (1, 12) blocks"),
-        # clang makes SPIR-V; CUDA has NVRTC
-        pytest.param("jacobi", JACOBI, {"FOREBAY_CLANG": "none"}, 1, "FOREBAY_CLANG=none turns clang off",
-                     marks=pytest.mark.needs("SPIR-V")),
-        pytest.param("audio", "pyproject.toml", {}, 2, "pyproject.toml", marks=LONG),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "arguments", "environment", "status", "message"), [
+    ("photo", "--tiles 1", {"FOREBAY_DEVICE": "cpu:99"}, 2, "no device matches 'cpu:99'"),
+    ("heat", "--size 8 --bands 5", {}, 2, "8 rows are too few for 5 bands"),
+    ("jacobi", f"{JACOBI} --grid 1 12", {}, 2, "are too few for (1, 12) blocks"),
+    # clang makes SPIR-V; CUDA has NVRTC
+    pytest.param("jacobi", JACOBI, {"FOREBAY_CLANG": "none"}, 1, "FOREBAY_CLANG=none turns clang off",
+                 marks=pytest.mark.needs("SPIR-V")),
+    pytest.param("audio", "pyproject.toml", {}, 2, "pyproject.toml", marks=LONG),
+])  # fmt: skip
 def test_an_example_refuses_what_it_cannot_do(name, arguments, environment, status, message):
     done = python("-m", f"examples.{name}", *arguments.split(), **environment)
     assert done.returncode == status

@@ -192,15 +192,11 @@ def test_one_import_shows_it_to_programs_of_pyopencl(tmp_path):
 
 
 @about_opencl
-@pytest.mark.parametrize(
-    ("before", "words"),
-    [
-        pytest.param("platforms.intel_cpu_runtime = lambda: None",
-                     ["no OpenCL driver was found", "forebay[cpu]", "OCL_ICD_VENDORS"], marks=no_bundled_driver),
-        ("import sys; sys.modules['pyopencl'] = None", ["pip install --upgrade pyopencl"]),
-    ],
-    ids=["no drivers", "no pyopencl"],
-)  # fmt: skip
+@pytest.mark.parametrize(("before", "words"), [
+    pytest.param("platforms.intel_cpu_runtime = lambda: None",
+                 ["no OpenCL driver was found", "forebay[cpu]", "OCL_ICD_VENDORS"], marks=no_bundled_driver),
+    ("import sys; sys.modules['pyopencl'] = None", ["pip install --upgrade pyopencl"]),
+], ids=["no drivers", "no pyopencl"])  # fmt: skip
 def test_where_there_is_none_the_advice_is_to_install_it(tmp_path, before, words):
     found, absence = report(before, **no_opencl(tmp_path))
     assert found == []

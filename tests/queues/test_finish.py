@@ -77,14 +77,11 @@ print("works")
 
 
 @pytest.mark.executes
-@pytest.mark.parametrize(
-    ("what", "began", "after"),
-    [
-        ("queue.finish(timeout=1000)", "queue.stats.markers_made", "lambda: None"),
-        *[(what, "device.stats.host_syncs", "gate.open") for what in
-          ("queue.finish()", "device.finish()", "queue.record().wait()", "buffer.get(queue=queue)")],
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("what", "began", "after"), [
+    ("queue.finish(timeout=1000)", "queue.stats.markers_made", "lambda: None"),
+    *[(what, "device.stats.host_syncs", "gate.open") for what in
+      ("queue.finish()", "device.finish()", "queue.record().wait()", "buffer.get(queue=queue)")],
+])  # fmt: skip
 def test_ctrl_c_ends_a_timeout_at_once_and_is_delivered_when_another_wait_returns(device, what, began, after):
     code = f"""
 after, before = {after}, {began}

@@ -3,11 +3,16 @@
 `tests/ordering` has the programs and the rules, which know nothing of the checker.
 """
 
+import re
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import forebay as fb
+from forebay.queues.selection import select
+from tests.conftest import DEVICES
+from tests.helpers.processes import output_of
 from tests.ordering.happens_before import Rules
 from tests.ordering.program import SOURCE, Program
 from tests.ordering.test_programs import Player, repeats, steps
@@ -76,3 +81,17 @@ def test_a_wait_that_is_missing_is_told(program_steps):
         assert certain or [race for race in possible if "host function" in race.basis[0]]
     else:
         assert (certain, possible) == ((), ())
+
+
+# Programs of which the driver refuses calls
+
+
+@pytest.mark.threads
+@pytest.mark.needs("no validation layer")
+@pytest.mark.skipif(select().backend in ("cuda", "nothing"), reason="another process has no mock driver")
+@pytest.mark.parametrize("options", [["--failures"], ["--failures", "--check"], ["--check"]], ids=" ".join)
+def test_random_programs_are_silent_also_if_calls_are_refused(options):
+    """What no refused command wrote to is as the model says, and a race that is planted afterwards is found."""
+    said = output_of("-m", "tools.campaign", "--programs", 50, *options, FOREBAY_DEVICE=DEVICES[0])
+    failed = re.search(r"calls that failed +([\d,]+); operations with an error ([\d,]+)", said)
+    assert failed is None if options == ["--check"] else int(failed[2].replace(",", "")) > 20

@@ -32,17 +32,11 @@ kernel void counted_and_set(volatile global int *n) { atomic_add(n, 1); n[1] = 2
 kernel void kept(global float *y, global ulong *where) { *where = (ulong) y; }
 """
 SHOWN = {
-    "twice": ["writes", "reads"],
-    "called": ["writes", "reads"],
-    "chosen": ["writes", "reads", "reads"],
-    "chosen_to": ["reads", "writes", "writes"],
-    "walked": ["writes", "reads"],
-    "vectors": ["writes", "reads"],
-    "moved": ["writes", "reads"],
-    "counted": ["atomics", "reads"],
-    "counted_and_set": ["writes"],
+    "twice": ["writes", "reads"], "called": ["writes", "reads"], "chosen": ["writes", "reads", "reads"],
+    "chosen_to": ["reads", "writes", "writes"], "walked": ["writes", "reads"], "vectors": ["writes", "reads"],
+    "moved": ["writes", "reads"], "counted": ["atomics", "reads"], "counted_and_set": ["writes"],
     "kept": ["", "writes"],
-}
+}  # fmt: skip
 
 
 @pytest.fixture

@@ -174,11 +174,3 @@ def test_a_step_that_is_dropped_while_open(device, advance, x):
     assert queue.empty
     with queue.step():
         pass
-
-
-def test_an_exception_of_the_interpreter_is_not_an_error_of_the_step(queue):
-    step = queue.step()
-    with pytest.raises(KeyError), step:
-        raise KeyError
-    with pytest.raises(fb.ArgumentTypeError), step:
-        queue.launch(None, 1, 1)

@@ -460,24 +460,10 @@ class SharedGate(Case):
 
 
 CASES = [
-    SharedKernel,
-    ClosedKernel,
-    SharedBoundLaunch,
-    SharedQueue,
-    ClosedQueue,
-    SharedStep,
-    SharedEvent,
-    SharedBuffer,
-    ClosedBuffer,
-    SharedExecutable,
-    ClosedExecutable,
-    SharedGraph,
-    SharedDevice,
-    OpenedDevice,
-    SharedExpression,
-    SharedByValue,
-    SharedGate,
-]
+    SharedKernel, ClosedKernel, SharedBoundLaunch, SharedQueue, ClosedQueue, SharedStep, SharedEvent, SharedBuffer,
+    ClosedBuffer, SharedExecutable, ClosedExecutable, SharedGraph, SharedDevice, OpenedDevice, SharedExpression,
+    SharedByValue, SharedGate,
+]  # fmt: skip
 PAIRS = [
     pytest.param(case, pair, id=f"{case.__name__}-{'-'.join(pair)}")
     for case in CASES

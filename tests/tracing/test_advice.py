@@ -342,17 +342,13 @@ def memory_that_is_made_again_and_again(use):
         use.device.empty(100).close()
 
 
-@pytest.mark.parametrize(
-    ("launches", "changes", "found"),
-    [
-        (OFTEN, lambda turn, nodes: [(node, 10) for node in nodes[:2]], {findings.SETS_KERNELS: 2 * OFTEN}),
-        (OFTEN - 1, lambda turn, nodes: [(node, 10) for node in nodes], {}),
-        (MANY, lambda turn, nodes: [(nodes[0], 10)], {}),
-        (MANY, lambda turn, nodes: [(node, 10) for node in nodes if turn % 3 == 0], {}),
-        (MANY, lambda turn, nodes: [(node, 10 - turn % 2) for node in nodes], {}),
-    ],
-    ids=["every time", "a few times", "one of many", "now and then", "other blocks"],
-)
+@pytest.mark.parametrize(("launches", "changes", "found"), [
+    (OFTEN, lambda turn, nodes: [(node, 10) for node in nodes[:2]], {findings.SETS_KERNELS: 2 * OFTEN}),
+    (OFTEN - 1, lambda turn, nodes: [(node, 10) for node in nodes], {}),
+    (MANY, lambda turn, nodes: [(nodes[0], 10)], {}),
+    (MANY, lambda turn, nodes: [(node, 10) for node in nodes if turn % 3 == 0], {}),
+    (MANY, lambda turn, nodes: [(node, 10 - turn % 2) for node in nodes], {}),
+], ids=["every time", "a few times", "one of many", "now and then", "other blocks"])  # fmt: skip
 def test_kernels_of_a_graph_that_are_set_before_its_launches(find, use, launches, changes, found):
     def run():
         executable, nodes = use.chain(4)

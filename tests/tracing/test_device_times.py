@@ -218,22 +218,19 @@ def test_what_is_not_done_at_the_end_has_no_time(path, device, program, buffer, 
 # -- the clocks
 
 
-@pytest.mark.parametrize(
-    ("references", "speed", "within", "ticks"),
-    [
-        ([Reference(1000, 5, 0)], 3.0, 5, {10: 1030}),
-        # Between two references the clock goes straight; outside, the host's own speed counts.
-        (
-            [Reference(1000, 5, 0), Reference(31_000, 9, 10e9)], 1.0, 9,
-            {0: 1000, 5e9: 16_000, 10e9: 31_000, 20e9: 10e9 + 31_000, -1e9: 1000 - 1e9},
-        ),
-        # Of two that are close together, the one that is known best counts.
-        (
-            [Reference(1000, 500, 0), Reference(2000, 3, 1e6), Reference(5000, 90, 2e6)], 2e-3, 3,
-            {1e6: 2000, 2e6: 4000},
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("references", "speed", "within", "ticks"), [
+    ([Reference(1000, 5, 0)], 3.0, 5, {10: 1030}),
+    # Between two references the clock goes straight; outside, the host's own speed counts.
+    (
+        [Reference(1000, 5, 0), Reference(31_000, 9, 10e9)], 1.0, 9,
+        {0: 1000, 5e9: 16_000, 10e9: 31_000, 20e9: 10e9 + 31_000, -1e9: 1000 - 1e9},
+    ),
+    # Of two that are close together, the one that is known best counts.
+    (
+        [Reference(1000, 500, 0), Reference(2000, 3, 1e6), Reference(5000, 90, 2e6)], 2e-3, 3,
+        {1e6: 2000, 2e6: 4000},
+    ),
+])  # fmt: skip
 def test_a_clock(references, speed, within, ticks):
     clock = Clock(references, speed=speed)
     assert clock.within == within

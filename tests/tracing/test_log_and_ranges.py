@@ -38,16 +38,13 @@ BUILT = "forebay.queues.device: built a program (one)"
 
 
 @pytest.mark.needs("no validation layer")
-@pytest.mark.parametrize(
-    ("name", "value", "status", "words", "missing"),
-    [
-        ("FOREBAY_LOG", "info", 0, [BUILT], "closed"),
-        ("FOREBAY_LOG", "DEBUG", 0, [BUILT, f"closed {DEVICES[0]}"], "Traceback"),
-        ("FOREBAY_LOG", "loud", 2, ["the levels are debug"], "Traceback"),
-        ("FOREBAY_RANGES", "perf", 2, ["the libraries are nvtx, ittapi"], "Traceback"),
-        ("FOREBAY_RANGES", "nvtx", 2, ["pip install nvtx"], "Traceback"),
-    ],
-)
+@pytest.mark.parametrize(("name", "value", "status", "words", "missing"), [
+    ("FOREBAY_LOG", "info", 0, [BUILT], "closed"),
+    ("FOREBAY_LOG", "DEBUG", 0, [BUILT, f"closed {DEVICES[0]}"], "Traceback"),
+    ("FOREBAY_LOG", "loud", 2, ["the levels are debug"], "Traceback"),
+    ("FOREBAY_RANGES", "perf", 2, ["the libraries are nvtx, ittapi"], "Traceback"),
+    ("FOREBAY_RANGES", "nvtx", 2, ["pip install nvtx"], "Traceback"),
+])  # fmt: skip
 def test_the_environment(tmp_path, name, value, status, words, missing):
     (tmp_path / "nvtx.py").write_text("raise ImportError('it is not installed')")
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])

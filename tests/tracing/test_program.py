@@ -112,15 +112,11 @@ def test_the_variable_names_a_file_that_cannot_be_written(tmp_path):
 
 @pytest.mark.needs("no chosen device")
 class TestCommand:
-    @pytest.mark.parametrize(
-        ("arguments", "status", "words"),
-        [
-            (["-o", "{}/missing/t.json", "--", "no-such-command"], 2, "No such file"),
-            (["-o", "{}/t.json", "--", "no-such-command"], 127, "no-such-command"),
-            ([], 2, "COMMAND"),
-        ],
-        ids=["a file that cannot be written", "a program that is not there", "no program"],
-    )
+    @pytest.mark.parametrize(("arguments", "status", "words"), [
+        (["-o", "{}/missing/t.json", "--", "no-such-command"], 2, "No such file"),
+        (["-o", "{}/t.json", "--", "no-such-command"], 127, "no-such-command"),
+        ([], 2, "COMMAND"),
+    ], ids=["a file that cannot be written", "a program that is not there", "no program"])  # fmt: skip
     def test_what_cannot_be_run(self, tmp_path, arguments, status, words):
         done = CliRunner().invoke(commands, ["trace", *(each.format(tmp_path) for each in arguments)])
         assert (done.exit_code, done.stdout, list(tmp_path.iterdir())) == (status, "", [])

@@ -67,16 +67,12 @@ CHOSEN_IN = {  # how a mutant is asked for, and what a file needs for it
 
 # Of each package: where its files are, and the tests that judge their mutants first.
 PACKAGES = {
-    "core": ("core", "tests/ordering"),
-    "sync": ("sync", "tests/ordering"),
-    "lifetimes": ("lifetimes", "tests/ordering"),
-    "launch": ("queues/launch", "tests/launch"),
-    "memory": ("queues/memory", "tests/memory"),
-    "graphs": ("queues/graphs", "tests/graphs"),
-    "steps": ("queues/graphs", "tests/steps"),
-    "races": ("races", "tests/races"),
+    "core": ("core", "tests/ordering"), "sync": ("sync", "tests/ordering"),
+    "lifetimes": ("lifetimes", "tests/ordering"), "launch": ("queues/launch", "tests/launch"),
+    "memory": ("queues/memory", "tests/memory"), "graphs": ("queues/graphs", "tests/graphs"),
+    "steps": ("queues/graphs", "tests/steps"), "races": ("races", "tests/races"),
     "queues": ("queues events", "tests/queues"),
-}
+}  # fmt: skip
 FUNCTION = re.compile(
     r"^ *(?:\[\[[^\]]*\]\] )?(?:c?p?def|static|inline|void|bool|Past|Block|std)\b[^=\n]*?\b(\w+)"
     r"\((?:.*[,(:{](?:  #.*)?)?$",

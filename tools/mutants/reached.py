@@ -43,11 +43,8 @@ def pytest_runtest_protocol(item):
     result = yield
     seen = [number for number, mark in enumerate(reached[:]) if mark]
     line = {
-        "test": item.nodeid,
-        "seconds": time.monotonic() - began,
-        "reached": seen,
-        "passed": item.nodeid not in failed,
-    }
+        "test": item.nodeid, "seconds": time.monotonic() - began, "reached": seen, "passed": item.nodeid not in failed,
+    }  # fmt: skip
     with WORKER.with_suffix(".jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
     return result

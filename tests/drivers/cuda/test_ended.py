@@ -18,10 +18,8 @@ queue, x = device.queue(), device.zeros(64, "u4")
 STANDING_IN = "from tests.drivers.cuda import standing_in\nstanding_in.begin()\n"
 
 FAULTS = {
-    "trap": "__trap();",
-    "assertion": 'assert(x[1] && "never");',
-    "address": "*(volatile unsigned*)8 = 1;",
-}
+    "trap": "__trap();", "assertion": 'assert(x[1] && "never");', "address": "*(volatile unsigned*)8 = 1;",
+}  # fmt: skip
 
 
 def on_a_gpu():
@@ -34,14 +32,11 @@ def ended(text):
 
 
 @pytest.mark.needs("no chosen device")
-@pytest.mark.parametrize(
-    "kept",
-    [
-        "keep = [x, fb.host_empty(64, 'u4', device=device), device.empty(64, 'u4', usm_type='shared')]",
-        "keep = [device.array([1, 2, 3]) for _ in range(5)]; device.close()",
-        "import builtins; builtins.kept = x, queue.record(), device.program('kernel void k(global int *x) {}')",
-    ],
-)
+@pytest.mark.parametrize("kept", [
+    "keep = [x, fb.host_empty(64, 'u4', device=device), device.empty(64, 'u4', usm_type='shared')]",
+    "keep = [device.array([1, 2, 3]) for _ in range(5)]; device.close()",
+    "import builtins; builtins.kept = x, queue.record(), device.program('kernel void k(global int *x) {}')",
+])  # fmt: skip
 def test_with_memory_that_is_alive(kept):
     """Nothing is printed, whatever of Python's modules is gone by then."""
     done = ended(kept)

@@ -337,12 +337,10 @@ a.hip(1): catastrophic error: cannot open source file "vector"
 ptxas fatal   : Unresolved extern function '_Z18__forebay_left_outILi4EEiv'
 """
     assert as_clang_says(log).splitlines() == [
-        'a.hip:3:9: error: identifier "x" is undefined',
-        "a.hip:1:18: fatal error: 'vector' file not found",
-        "/usr/h.h:7:3: error: no member",
-        "a.hip:12:1: note: instantiated here",
+        'a.hip:3:9: error: identifier "x" is undefined', "a.hip:1:18: fatal error: 'vector' file not found",
+        "/usr/h.h:7:3: error: no member", "a.hip:12:1: note: instantiated here",
         "ptxas:1:1: error: __forebay_left_out<4>",
-    ]
+    ]  # fmt: skip
 
 
 @pytest.mark.long

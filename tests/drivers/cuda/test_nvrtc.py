@@ -53,33 +53,21 @@ def kernels(program):
 
 def test_types_of_parameters(kernels):
     assert types(kernels["all"]) == [
-        ("x", "float*", True, True, 8),
-        ("y", "float*", True, False, 8),
-        ("s", "struct", False, False, 24),
-        ("v", "float4", False, False, 16),
-        ("w", "uchar2", False, False, 2),
-        ("c", "uchar", False, False, 1),
-        ("e", "int", False, False, 4),
-        ("b", "uchar", False, False, 1),
-        ("r", "float*", True, False, 8),
-        ("q", "void*", True, False, 8),
-        ("pp", "int**", True, True, 8),
-        ("n", "ulong", False, False, 8),
-        ("vs", "short*", True, False, 8),
-        ("d3", "struct", False, False, 24),
-    ]
+        ("x", "float*", True, True, 8), ("y", "float*", True, False, 8), ("s", "struct", False, False, 24),
+        ("v", "float4", False, False, 16), ("w", "uchar2", False, False, 2), ("c", "uchar", False, False, 1),
+        ("e", "int", False, False, 4), ("b", "uchar", False, False, 1), ("r", "float*", True, False, 8),
+        ("q", "void*", True, False, 8), ("pp", "int**", True, True, 8), ("n", "ulong", False, False, 8),
+        ("vs", "short*", True, False, 8), ("d3", "struct", False, False, 24),
+    ]  # fmt: skip
     assert [each.alignment for each in kernels["all"].parameters[2:5]] == [8, 16, 2]
 
 
 def test_names(kernels, program):
     """An instance is named as in the source, and what is there twice by its symbol."""
     assert {name: each.symbol for name, each in kernels.items()} == {
-        "all": "all",
-        "shift<short,3>": "_Z5shiftIsLi3EEvPKT_PS0_",
-        "_ZN5inner4sameEPx": "_ZN5inner4sameEPx",
-        "_Z4samePc": "_Z4samePc",
-        "alone": "alone",
-    }
+        "all": "all", "shift<short,3>": "_Z5shiftIsLi3EEvPKT_PS0_", "_ZN5inner4sameEPx": "_ZN5inner4sameEPx",
+        "_Z4samePc": "_Z4samePc", "alone": "alone",
+    }  # fmt: skip
     assert kernels["alone"].mangled == "_Z5alonePi"
     assert program.lowered == {"shift<short,3>": "_Z5shiftIsLi3EEvPKT_PS0_", "&first": "first"}
 

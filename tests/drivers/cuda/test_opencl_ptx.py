@@ -172,18 +172,15 @@ def test_printf_is_the_drivers():
     assert ".extern .entry" not in ptx
 
 
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [
-        (IMAGES, "an image"),
-        (SAMPLER, "a sampler"),
-        (IDS.replace("%envreg9", "%envreg10"), "%envreg10"),
-        (SPACES.replace("ld.const.u32 	%r5", "atom.const.u32 	%r5"), r"\.const"),
-        # A local parameter that is used in another way
-        (SPACES.replace("[sp_param_1]", "[sp_param_1+4]"), "sp_param_1"),
-        (SPACES.replace("	ld.param.u64 	%rd2", "	@%p1 ld.param.u64 	%rd2"), "sp_param_1"),
-    ],
-)
+@pytest.mark.parametrize(("source", "words"), [
+    (IMAGES, "an image"),
+    (SAMPLER, "a sampler"),
+    (IDS.replace("%envreg9", "%envreg10"), "%envreg10"),
+    (SPACES.replace("ld.const.u32 	%r5", "atom.const.u32 	%r5"), r"\.const"),
+    # A local parameter that is used in another way
+    (SPACES.replace("[sp_param_1]", "[sp_param_1+4]"), "sp_param_1"),
+    (SPACES.replace("	ld.param.u64 	%rd2", "	@%p1 ld.param.u64 	%rd2"), "sp_param_1"),
+])  # fmt: skip
 def test_what_is_refused(source, words):
     with pytest.raises(NotSupportedError, match=words):
         for_cuda(HEAD + source)

@@ -26,27 +26,16 @@ def test_parameters():
         ) { ret; }"""
     )
     assert [each[1:] for each in found.parameters] == [
-        ("u64", 8, 8, False, ""),
-        ("u64", 8, 8, True, "global"),
-        ("b8", 24, 8, False, ""),
-        ("f32", 4, 4, False, ""),
-        ("u64", 8, 16, True, "shared"),
-        ("b8", 6, 1, False, ""),
-        ("u64", 8, 8, True, "const"),
-    ]
+        ("u64", 8, 8, False, ""), ("u64", 8, 8, True, "global"), ("b8", 24, 8, False, ""), ("f32", 4, 4, False, ""),
+        ("u64", 8, 16, True, "shared"), ("b8", 6, 1, False, ""), ("u64", 8, 8, True, "const"),
+    ]  # fmt: skip
     assert found.parameters[0].name == "k_param_0"
 
 
-@pytest.mark.parametrize(
-    ("use", "is_pointer"),
-    [
-        ("cvta.to.global.u64 %rd2, %rd1;", True),
-        ("ld.global.u32 %r1, [%rd1+-8];", True),
-        ("st.global.u32 [%rd1], %r1;", True),
-        ("add.s64 %rd2, %rd1, 8;", False),
-        ("// st.global.u32 [%rd1], %r1;", False),
-    ],
-)
+@pytest.mark.parametrize(("use", "is_pointer"), [
+    ("cvta.to.global.u64 %rd2, %rd1;", True), ("ld.global.u32 %r1, [%rd1+-8];", True),
+    ("st.global.u32 [%rd1], %r1;", True), ("add.s64 %rd2, %rd1, 8;", False), ("// st.global.u32 [%rd1], %r1;", False),
+])  # fmt: skip
 def test_a_number_that_is_used_as_an_address_is_a_pointer(use, is_pointer):
     found = entry(f".entry k(.param .u64 p)\n{{ .reg .b64 %rd<3>; ld.param.u64 %rd1, [p];\n{use}\nret; }}")
     assert found.parameters[0].is_pointer is is_pointer

@@ -31,13 +31,10 @@ __global__ void shared(float *y, float *x)
 }
 """
 SHOWN = {
-    "all": ["writes", "reads", "atomics", "writes", "", "reads", "reads"],
-    "called": ["writes", ""],
-    "chosen": ["writes", "reads", "reads", "reads"],
-    "chosen_to": ["reads", "writes", "writes", "reads"],
-    "vectors": ["writes", "reads"],
-    "shared": ["writes", "reads"],
-}
+    "all": ["writes", "reads", "atomics", "writes", "", "reads", "reads"], "called": ["writes", ""],
+    "chosen": ["writes", "reads", "reads", "reads"], "chosen_to": ["reads", "writes", "writes", "reads"],
+    "vectors": ["writes", "reads"], "shared": ["writes", "reads"],
+}  # fmt: skip
 BY_HAND = """
 .version 8.0
 .target sm_80

@@ -251,10 +251,8 @@ def test_memory_that_processes_share_has_room_when_the_pool_gives_up_its_own(dev
 def test_a_forked_child_gives_nothing_back(device):
     """Its garbage collector may find what the parent has."""
     memories = [
-        device.driver.allocate(1 << 20),
-        device.driver.allocate(1 << 20, "host"),
-        device.driver.allocate_shared(16),
-    ]
+        device.driver.allocate(1 << 20), device.driver.allocate(1 << 20, "host"), device.driver.allocate_shared(16),
+    ]  # fmt: skip
     array = np.zeros(1 << 12, "u1")
     memories.append(device.driver.register_host(array.ctypes.data, array.nbytes))
     before, child = standin.there_are(), os.fork()

@@ -62,18 +62,14 @@ def compiled(source, *options, **native):
 def test_parameters_have_the_names_and_types_of_the_source():
     assert compiled(PARAMETERS) == {
         "f": [
-            ("values", "uint*", "pointer", 8, False, 0),
-            ("count", "uint", "value", 4, False, 0),
-            ("sign", "int", "value", 4, False, 0),
-            ("pair", "struct Pair", "value", 16, False, 8),
-            ("scratch", "float*", "local", 8, False, 0),
-            ("table", "short*", "pointer", 8, True, 0),
-            ("vector", "float4", "value", 16, False, 0),
-            ("wide", "ulong", "value", 8, False, 0),
+            ("values", "uint*", "pointer", 8, False, 0), ("count", "uint", "value", 4, False, 0),
+            ("sign", "int", "value", 4, False, 0), ("pair", "struct Pair", "value", 16, False, 8),
+            ("scratch", "float*", "local", 8, False, 0), ("table", "short*", "pointer", 8, True, 0),
+            ("vector", "float4", "value", 16, False, 0), ("wide", "ulong", "value", 8, False, 0),
             ("text", "char*", "pointer", 8, True, 0),
         ],
         "g": [],
-    }
+    }  # fmt: skip
 
 
 def test_options_reach_the_compiler(tmp_path):

@@ -14,10 +14,8 @@ from tests.helpers.refusals import refused
 from .conftest import COUNT, VALUES, contents, steps, usm
 
 KINDS = {
-    "device": dpctl_memory.MemoryUSMDevice,
-    "shared": dpctl_memory.MemoryUSMShared,
-    "host": dpctl_memory.MemoryUSMHost,
-}
+    "device": dpctl_memory.MemoryUSMDevice, "shared": dpctl_memory.MemoryUSMShared, "host": dpctl_memory.MemoryUSMHost,
+}  # fmt: skip
 
 
 def address_of(memory):
@@ -31,14 +29,9 @@ class Array:
     def __init__(self, memory, **changes):
         self.memory = memory
         self.__sycl_usm_array_interface__ = {
-            "data": (address_of(memory), False),
-            "shape": (COUNT,),
-            "strides": None,
-            "typestr": "<u4",
-            "version": 1,
-            "syclobj": memory.sycl_queue,
-            **changes,
-        }
+            "data": (address_of(memory), False), "shape": (COUNT,), "strides": None, "typestr": "<u4", "version": 1,
+            "syclobj": memory.sycl_queue, **changes,
+        }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -143,18 +136,15 @@ def test_what_has_no_usm_memory(device, wrong):
         device.as_buffer(wrong)
 
 
-@pytest.mark.parametrize(
-    ("kind", "builtin", "words", "changes"),
-    [
-        *((fb.Error, TypeError, "is not one", wrong) for wrong in (
-            {"data": None}, {"typestr": "?!"}, {"shape": None}, {"shape": ("x",)}, {"data": (1, 2, 3)},
-        )),
-        (fb.InvalidArgumentError, ValueError, "read-only", {"data": (1 << 20, True)}),
-        *((fb.InvalidArgumentError, ValueError, "C-contiguous", {"shape": (COUNT // 2,), "strides": strides})
-          for strides in ((2,), (-1,), (0,))),
-        (fb.InvalidArgumentError, ValueError, "another SYCL context", {"data": (VALUES.ctypes.data, False)}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("kind", "builtin", "words", "changes"), [
+    *((fb.Error, TypeError, "is not one", wrong) for wrong in (
+        {"data": None}, {"typestr": "?!"}, {"shape": None}, {"shape": ("x",)}, {"data": (1, 2, 3)},
+    )),
+    (fb.InvalidArgumentError, ValueError, "read-only", {"data": (1 << 20, True)}),
+    *((fb.InvalidArgumentError, ValueError, "C-contiguous", {"shape": (COUNT // 2,), "strides": strides})
+      for strides in ((2,), (-1,), (0,))),
+    (fb.InvalidArgumentError, ValueError, "another SYCL context", {"data": (VALUES.ctypes.data, False)}),
+])  # fmt: skip
 def test_an_interface_that_is_refused(device, memory, kind, builtin, words, changes):
     with refused(kind, builtin, words):
         device.as_buffer(Array(memory, **changes))

@@ -10,7 +10,7 @@ from tests.helpers.device_data import device_data
 from tests.helpers.threads import in_thread, together
 
 from ..conftest import ok
-from ..helpers import E, K, N, code, fork, ints, launch, read, run
+from ..helpers import STREAMS, E, K, N, code, fork, ints, launch, read, run
 
 MODES = list(hip.hipStreamCaptureMode)
 GLOBAL, _, RELAXED = MODES
@@ -19,15 +19,10 @@ MEMCPY, MEMSET = hip.hipGraphNodeType.hipGraphNodeTypeMemcpy, hip.hipGraphNodeTy
 
 
 @pytest.mark.executes
-@pytest.mark.parametrize("which", ["created", "non-blocking", "per thread"])
+@pytest.mark.parametrize("which", ["blocking", "non-blocking", "per-thread"])
 @pytest.mark.parametrize("mode", MODES)
-def test_a_sequence_is_captured_and_replayed(device, streams, function, mode, which):
-    stream = {
-        "created": lambda: streams(1)[0],
-        "non-blocking": lambda: streams(1, hip.hipStreamNonBlocking)[0],
-        "per thread": lambda: hip.hipStreamPerThread,
-    }[which]()
-    a, b = ints(), ints()
+def test_a_sequence_is_captured_and_replayed(function, mode, which):
+    stream, a, b = STREAMS[which](), ints(), ints()
     given, got, called = np.arange(N, dtype="i4"), np.zeros(N, "i4"), []
     ok(hip.hipStreamBeginCapture(stream, mode))
     ok(hip.hipMemcpyAsync(a, given, given.nbytes, K.hipMemcpyHostToDevice, stream))

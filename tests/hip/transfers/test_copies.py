@@ -23,11 +23,9 @@ NBYTES = ROW * ROWS
 SHAPE = ROWS, ROW // 4
 ONES = np.arange(1, 1 + NBYTES // 4, dtype="i4").reshape(SHAPE)
 KINDS = {
-    (True, False): K.hipMemcpyHostToDevice,
-    (False, True): K.hipMemcpyDeviceToHost,
-    (True, True): K.hipMemcpyDeviceToDevice,
-    (False, False): K.hipMemcpyHostToHost,
-}
+    (True, False): K.hipMemcpyHostToDevice, (False, True): K.hipMemcpyDeviceToHost,
+    (True, True): K.hipMemcpyDeviceToDevice, (False, False): K.hipMemcpyHostToHost,
+}  # fmt: skip
 INVALID = {"symbol": E.hipErrorInvalidSymbol, "array": E.hipErrorInvalidHandle}  # else hipErrorInvalidValue
 
 

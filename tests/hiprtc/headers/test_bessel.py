@@ -9,9 +9,7 @@ from tests.helpers.device_data import device_data
 from tests.hiprtc.results.tables import Calls, call_differences
 
 mpmath = pytest.importorskip("mpmath")
-pytestmark = [
-    pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles"),
-]
+pytestmark = pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles")
 
 FUNCTIONS = {
     "j0#(v)": lambda x: mpmath.besselj(0, x),

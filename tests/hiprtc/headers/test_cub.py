@@ -6,9 +6,7 @@ import pytest
 from tests.helpers.device_data import device_data
 from tests.hiprtc.results.tables import Calls, call_differences
 
-pytestmark = [
-    pytest.mark.needs("a compiler of its own", "SPIR-V", "doubles"),
-]
+pytestmark = pytest.mark.needs("a compiler of its own", "SPIR-V", "doubles")
 
 RANDOM = np.random.default_rng(5)
 V, W = RANDOM.integers(-1000, 1000, (2, 128), dtype="i4")

@@ -6,19 +6,14 @@ import pytest
 from tests.helpers.device_data import device_data
 from tests.hiprtc.results.tables import Calls, call_differences
 
-pytestmark = [
-    pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles"),
-]
+pytestmark = pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles")
 
 # name -> bits of the fraction, bias, the largest number's code, what is beyond, what is no number, one zero
 FORMATS = {
-    "hip_fp8_e4m3": (3, 7, 0x7E, 0x7F, 0x7F, False),
-    "hip_fp8_e5m2": (2, 15, 0x7B, 0x7C, 0x7F, False),
-    "hip_fp8_e4m3_fnuz": (3, 8, 0x7F, 0x80, 0x80, True),
-    "hip_fp8_e5m2_fnuz": (2, 16, 0x7F, 0x80, 0x80, True),
-    "nv_fp8_e4m3": (3, 7, 0x7E, 0x7F, 0x7F, False),
-    "nv_fp8_e5m2": (2, 15, 0x7B, 0x7C, 0x7E, False),
-}
+    "hip_fp8_e4m3": (3, 7, 0x7E, 0x7F, 0x7F, False), "hip_fp8_e5m2": (2, 15, 0x7B, 0x7C, 0x7F, False),
+    "hip_fp8_e4m3_fnuz": (3, 8, 0x7F, 0x80, 0x80, True), "hip_fp8_e5m2_fnuz": (2, 16, 0x7F, 0x80, 0x80, True),
+    "nv_fp8_e4m3": (3, 7, 0x7E, 0x7F, 0x7F, False), "nv_fp8_e5m2": (2, 15, 0x7B, 0x7C, 0x7E, False),
+}  # fmt: skip
 
 
 def values_of(name):

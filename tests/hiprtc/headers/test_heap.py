@@ -5,9 +5,7 @@ import pytest
 
 from tests.helpers.device_data import device_data
 
-pytestmark = [
-    pytest.mark.needs("a compiler of its own", "SPIR-V", "atomics on 64 bits"),
-]
+pytestmark = pytest.mark.needs("a compiler of its own", "SPIR-V", "atomics on 64 bits")
 
 SOURCE = """
 struct Shape { int id; __device__ virtual float area() = 0; __device__ virtual ~Shape() { id = -1; } };

@@ -6,9 +6,7 @@ import pytest
 from tests.helpers.device_data import device_data
 from tests.hiprtc.results.tables import Calls, call_differences
 
-pytestmark = [
-    pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles"),
-]
+pytestmark = pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles")
 
 COUNT = 256
 BEGIN = "float a = 0, b = 0; int e = 0;"

@@ -7,9 +7,7 @@ import forebay as fb
 from tests.helpers.device_data import device_data
 from tests.hiprtc.results.tables import case, kernel_differences
 
-pytestmark = [
-    pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles", "atomics on 64 bits"),
-]
+pytestmark = pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles", "atomics on 64 bits")
 
 RNG = np.random.default_rng(1)
 TYPES = {"int": "i4", "unsigned": "u4", "long long": "i8", "unsigned long long": "u8", "unsigned long": "u8",

@@ -10,9 +10,7 @@ from tests.helpers import processes
 from tests.helpers.device_data import device_data
 from tests.hiprtc.results.tables import case, kernel_differences
 
-pytestmark = [
-    pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles", "halves"),
-]
+pytestmark = pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles", "halves")
 
 SIZES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "int": 4, "uint": 4, "long": 8, "ulong": 8, "longlong": 8,
          "ulonglong": 8, "float": 4, "double": 8}  # fmt: skip

@@ -49,9 +49,6 @@ def fill(program):
 def queues(device, make_queue):
     """Queues of each kind, by name."""
     return {
-        "null": device.null_queue,
-        "blocking": make_queue(),
-        "non-blocking": make_queue(blocking=False),
-        "non-blocking too": make_queue(blocking=False),
-        "per-thread": device.per_thread_queue,
-    }
+        "null": device.null_queue, "blocking": make_queue(), "non-blocking": make_queue(blocking=False),
+        "non-blocking too": make_queue(blocking=False), "per-thread": device.per_thread_queue,
+    }  # fmt: skip

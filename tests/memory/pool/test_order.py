@@ -65,19 +65,16 @@ UNORDERED = [
 SAME, AFTER_A_WAIT, OTHER = "the same memory", "the same after a wait", "other memory"
 
 
-@pytest.mark.parametrize(
-    ("kinds", "ordered", "off", "expected"),
-    [
-        (("blocking", "null"), "nothing", (), SAME),
-        (("null", "blocking"), "nothing", (), SAME),
-        *[(kinds, "nothing", off, OTHER) for kinds in UNORDERED for off in ((), (WAITS,), (WAITS, DONE))],
-        (ALONE, "nothing", ("growth",), AFTER_A_WAIT),
-        (ALONE, "events", (), SAME),
-        (ALONE, "events", (EVENTS, DONE, WAITS), OTHER),
-        (ALONE, "the host", (), SAME),
-        (ALONE, "the host", (DONE, WAITS), OTHER),
-    ],
-)
+@pytest.mark.parametrize(("kinds", "ordered", "off", "expected"), [
+    (("blocking", "null"), "nothing", (), SAME),
+    (("null", "blocking"), "nothing", (), SAME),
+    *[(kinds, "nothing", off, OTHER) for kinds in UNORDERED for off in ((), (WAITS,), (WAITS, DONE))],
+    (ALONE, "nothing", ("growth",), AFTER_A_WAIT),
+    (ALONE, "events", (), SAME),
+    (ALONE, "events", (EVENTS, DONE, WAITS), OTHER),
+    (ALONE, "the host", (), SAME),
+    (ALONE, "the host", (DONE, WAITS), OTHER),
+])  # fmt: skip
 def test_which_memory_another_queue_gets(queues, make_queue, hold, fill, pool, kinds, ordered, off, expected, really):
     """CUDA's rules: rather than a wait, which would tie two queues together, new memory as long as the pool grows."""
     pool.release_threshold = 1 << 30
