@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from forebay import hip
-from tests.conftest import DEVICES, on_null_hardware
+from tests.conftest import DEVICES
 from tests.drivers.levelzero import validation
 from tests.helpers.needs import variable_options
 from tests.inside import capture_of, forget_hip_handles, hip_without_mapped_memory, open_hip_devices
@@ -76,11 +76,6 @@ def ok(result):
     code, *outputs = result
     assert code == hip.hipError_t.hipSuccess, (code.name, hip.last_exception())
     return outputs[0] if len(outputs) == 1 else tuple(outputs) or None
-
-
-@pytest.fixture
-def really(device):
-    return not on_null_hardware(device.name)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import ctypes
 
+import numpy as np
 import pytest
 
 from forebay import hip
@@ -10,7 +11,7 @@ from tests.helpers.device_data import device_data
 from tests.helpers.threads import in_thread
 
 from .conftest import ok
-from .helpers import STREAMS, E, N, code, ints, launch, read, waits_for
+from .helpers import CANNOT_MAP, STREAMS, E, K, N, can_map, code, ints, launch, read, waits_for
 
 
 def is_null(kind):
@@ -216,3 +217,156 @@ def test_other_streams_are_as_given(streams, device, really):
     assert read(memory, 1) == [0x04040404] or not really
     assert ok(hip.hipStreamGetFlags_spt(None)) == 0
     assert ok(hip.hipStreamGetPriority_spt(stream)) == 0
+
+
+# Callbacks; such as launch, take the GIL or raise
+
+
+@pytest.fixture(params=STREAMS)
+def stream(request, device):
+    return STREAMS[request.param]()
+
+
+@pytest.mark.executes
+def test_arguments(stream):
+    """Of Python's functions and of C's, which are kept until they have run."""
+    got, data, value = [], object(), ctypes.c_int(5)
+    function = hip.hipHostFn_t(lambda data: got.append(data))
+    as_object = ctypes.CFUNCTYPE(None, ctypes.py_object)(got.append)
+    ok(hip.hipStreamAddCallback(stream, lambda *args: got.append(args), data, 0))
+    ok(hip.hipLaunchHostFunc(stream, lambda *args: got.append(args), data))
+    ok(hip.hipStreamAddCallback(
+        stream, hip.hipStreamCallback_t(lambda stream, status, data: got.append((stream or 0, status, data))),
+        ctypes.c_void_p(0xFF), 0,
+    ))  # fmt: skip
+    ok(hip.hipLaunchHostFunc(stream, function, value))
+    ok(hip.hipLaunchHostFunc(stream, ctypes.cast(function, ctypes.c_void_p), None))
+    ok(hip.hipLaunchHostFunc(stream, ctypes.cast(function, ctypes.c_void_p).value, 17))
+    ok(hip.hipLaunchHostFunc(stream, as_object, data))
+    ok(hip.hipStreamSynchronize(stream))
+    assert got[:3] == [(stream or 0, E.hipSuccess, data), (data,), (int(stream or 0), 0, 0xFF)]
+    assert ctypes.c_int.from_address(got[3]).value == 5
+    assert got[4:] == [None, 17, data]
+
+
+@pytest.mark.executes
+def test_a_callback_launches_work(device, function):
+    stream, other = ok(hip.hipStreamCreateWithFlags(1)), ok(hip.hipStreamCreateWithFlags(1))
+    memory, fill = ints(), function("fill")
+    ok(hip.hipLaunchHostFunc(stream, lambda data: launch(fill, other, data, 7), memory))
+    ok(hip.hipStreamSynchronize(stream))
+    ok(hip.hipStreamSynchronize(other))
+    assert read(memory) == [7] * N
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("call", [hip.hipDeviceSynchronize, hip.hipDeviceReset])
+def test_a_callback_may_neither_wait_nor_reset_the_device(fresh, call):
+    for kind in STREAMS:
+        stream, codes = STREAMS[kind](), []
+        ok(hip.hipLaunchHostFunc(stream, lambda codes: codes.append(call()[0]), codes))
+        ok(hip.hipStreamSynchronize(stream))
+        assert codes == [E.hipErrorNotSupported]
+    assert hip.current_device() is fresh
+    assert not fresh.closed
+
+
+class Mine(Exception):
+    pass
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("error", [Mine("why"), hip.errors.HipError(E.hipErrorInvalidValue, "why")], ids=type)
+@pytest.mark.parametrize("how", ["stream", "event", "device"])
+def test_what_a_callback_raises_is_raised_by_the_next_synchronize(stream, how, error):
+    def callback(*args):
+        raise error
+
+    event = ok(hip.hipEventCreate())
+    ok(hip.hipStreamAddCallback(stream, callback, None, 0))
+    ok(hip.hipEventRecord(event, stream))
+    synchronize = {
+        "stream": lambda: hip.hipStreamSynchronize(stream),
+        "event": lambda: hip.hipEventSynchronize(event),
+        "device": hip.hipDeviceSynchronize,
+    }[how]
+    with pytest.raises(type(error), match="why"):
+        synchronize()
+    ok(synchronize())  # once
+    ok(hip.hipStreamSynchronize(stream))
+
+
+# Waits for values and writes of them
+
+
+BITS = {32: "u4", 64: "u8"}
+MEMORY = {"device": "hipMalloc", "host": "hipHostMalloc", "managed": "hipMallocManaged", "copies": "hipHostMalloc"}
+GTE, EQ, AND, NOR = (getattr(hip, f"hipStreamWaitValue{name}") for name in ("Gte", "Eq", "And", "Nor"))
+
+
+@pytest.fixture(params=MEMORY)
+def memory(request, device):
+    """With "copies", as on a device that cannot map memory of the host."""
+    if request.param == "copies":
+        request.getfixturevalue("shares_none")
+    elif request.param == "host" and not can_map(device):
+        pytest.skip(CANNOT_MAP)
+    result, pointer = getattr(hip, MEMORY[request.param])(1024)
+    if result == E.hipErrorNotSupported:
+        pytest.skip("the device has no such memory")
+    if request.param == "copies":
+        np.asarray(pointer)[:] = 0
+    else:
+        ok(hip.hipMemset(pointer, 0, 1024))
+        ok(hip.hipDeviceSynchronize())
+    return pointer
+
+
+def call(what, bits, *args):
+    return getattr(hip, f"hipStream{what}Value{bits}")(*args)
+
+
+def value_at(pointer, bits):
+    out = np.zeros(1, BITS[bits])
+    ok(hip.hipMemcpy(out, pointer, out.nbytes, K.hipMemcpyDefault))
+    return int(out[0])
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("bits", BITS)
+@pytest.mark.parametrize("offset", [0, 1, 31])
+def test_write(memory, bits, offset):
+    stream, value = ok(hip.hipStreamCreate()), 0x70F0F0FF if bits == 32 else 0x7FFF0000FFFF0000
+    ok(call("Write", bits, stream, memory + offset * bits // 8, value, 0))
+    ok(hip.hipStreamSynchronize(stream))
+    assert value_at(memory + offset * bits // 8, bits) == value
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize(("bits", "flags", "mask", "wanted", "fails", "passes"), [
+    (32, GTE, 0xF, 0x4, 0x3, 0x6),
+    (32, EQ, 0xFFFF, 0x1, 0x0FFF0000, 0x0FFF0001),
+    (32, EQ, 0xFF, 0x11, 0x25, 0x11),
+    (32, AND, 0xFF, 0xF4A, 0xF35, 0x02),
+    (32, NOR, None, 0x7AF5F5F5, 0xFFFFFFFF, 0x1),
+    (32, GTE, None, 0x7FFF0001, 0x7FFF0000, 0x7FFF0010),
+    (64, EQ, None, 0x7FFFFFFFFFFFFFFF, 0x7FFFFFFF0FFF0000, 0x7FFFFFFFFFFFFFFF),
+    (64, AND, None, 0x70F0F0F0F0F0F0F0, 0x0F0F0F0F0F0F0F0F, 0x1F0F0F0F0F0F0F0F),
+])  # fmt: skip
+@pytest.mark.parametrize("blocks", [True, False])
+def test_wait(memory, bits, flags, mask, wanted, fails, passes, blocks):
+    stream, other = ok(hip.hipStreamCreate()), ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking))
+    before, after = ok(hip.hipEventCreate()), ok(hip.hipEventCreate())
+    ok(call("Write", bits, stream, memory, fails if blocks else passes, 0))
+    ok(hip.hipEventRecord(before, stream))
+    arguments = (stream, memory, wanted, flags)
+    ok(call("Wait", bits, *arguments) if mask is None else call("Wait", bits, *arguments, mask))
+    ok(call("Write", bits, stream, memory + 8, 5, 0))
+    ok(hip.hipEventRecord(after, stream))
+    ok(hip.hipEventSynchronize(before))
+    if blocks:
+        assert code(hip.hipEventQuery(after)) == E.hipErrorNotReady
+        ok(call("Write", bits, other, memory, passes, 0))
+    ok(hip.hipStreamSynchronize(stream))
+    ok(hip.hipEventQuery(after))
+    assert value_at(memory + 8, bits) == 5

@@ -13,6 +13,8 @@ import pytest
 from tests.drivers.cuda import standing_in
 from tests.helpers.processes import output_of
 
+pytestmark = pytest.mark.skipif(standing_in.inside(), reason="another process has no stand-in")
+
 MALLOC = Path(__file__).parents[1] / "helpers" / "failing_malloc.c"
 
 CHILD = """
@@ -84,7 +86,6 @@ def library(tmp_path_factory):
     return made
 
 
-@pytest.mark.skipif(standing_in.inside(), reason="another process has no stand-in")
 @pytest.mark.parametrize(
     "programs", [100, pytest.param(5000, marks=[pytest.mark.long, pytest.mark.needs("no chosen device")])]
 )
@@ -124,7 +125,6 @@ print(refused)
 """
 
 
-@pytest.mark.skipif(standing_in.inside(), reason="another process has no stand-in")
 @pytest.mark.parametrize("what", ["waits", "fills"])
 def test_nothing_begins_while_memory_is_short(device, library, what):
     """Or several would take more than is set aside for one."""
@@ -162,7 +162,6 @@ malloc.fail(0, 0)
 """
 
 
-@pytest.mark.skipif(standing_in.inside(), reason="another process has no stand-in")
 def test_what_is_done_is_given_back_while_memory_is_short(device, library):
     """That may be what ends the shortage."""
     if not device.driver.takes_host:

@@ -10,6 +10,9 @@ from tests.helpers.processes import output_of
 from .happens_before import OrderError
 from .mixed import Bench
 
+# The layer looks for leaks after each test; the devices stay for all of them.
+pytestmark = [pytest.mark.threads, pytest.mark.needs("no validation layer")]
+
 
 @pytest.fixture(params=DEVICES, ids=str, scope="module")
 def bench(request):
@@ -17,8 +20,6 @@ def bench(request):
         yield bench
 
 
-@pytest.mark.threads
-@pytest.mark.needs("no validation layer")  # which looks for leaks after each test; the devices stay for all of them
 @pytest.mark.parametrize("first", range(0, 180, 30))
 def test_programs_leave_what_the_model_does_in_the_order_of_the_rules(bench, first):
     judged = bench.pairs
@@ -26,8 +27,6 @@ def test_programs_leave_what_the_model_does_in_the_order_of_the_rules(bench, fir
     assert bench.pairs - judged > 30 * 100
 
 
-@pytest.mark.threads
-@pytest.mark.needs("no validation layer")
 @pytest.mark.parametrize("which", [0, 3, 6])
 def test_waits_that_are_lost_are_found_though_the_bytes_may_be_right(bench, monkeypatch, which):
     """The calls of real programs, seen as if the driver had not been given one wait in seven."""
@@ -48,8 +47,6 @@ def test_waits_that_are_lost_are_found_though_the_bytes_may_be_right(bench, monk
     assert all("is not ordered after" in each for each in found)
 
 
-@pytest.mark.threads
-@pytest.mark.needs("no validation layer")
 @pytest.mark.skipif(select().backend in ("cuda", "nothing"), reason="another process has no mock driver")
 def test_threads_run_programs_at_once_on_devices_of_one_context():
     output_of("-m", "tools.campaign", "--programs", 50, "--threads", 4, FOREBAY_DEVICE=DEVICES[0])

@@ -63,6 +63,16 @@ class Case:
         return True
 
 
+class Closed:
+    """It is closed halfway."""
+
+    refusals = (fb.ClosedError,)
+
+    def do_close(self, at, turn):
+        if turn == TURNS // 2:
+            self.shared.close()
+
+
 class SharedKernel(Case):
     def make(self):
         return self.scene.add
@@ -89,12 +99,8 @@ class SharedKernel(Case):
         self.shared.writes("to")
 
 
-class ClosedKernel(SharedKernel):
-    refusals = (fb.ClosedError,)
-
-    def do_close(self, at, turn):
-        if turn == TURNS // 2:
-            self.shared.close()
+class ClosedKernel(Closed, SharedKernel):
+    pass
 
 
 class SharedBoundLaunch(Case):
@@ -157,12 +163,8 @@ class SharedQueue(Case):
             self.scene.queues[at].wait(self.shared)
 
 
-class ClosedQueue(SharedQueue):
-    refusals = (fb.ClosedError,)
-
-    def do_close(self, at, turn):
-        if turn == TURNS // 2:
-            self.shared.close()
+class ClosedQueue(Closed, SharedQueue):
+    pass
 
 
 class SharedStep(Case):
@@ -314,12 +316,8 @@ class SharedExecutable(Case):
         assert "ExecutableGraph" in repr(self.shared)
 
 
-class ClosedExecutable(SharedExecutable):
-    refusals = (fb.ClosedError,)
-
-    def do_close(self, at, turn):
-        if turn == TURNS // 2:
-            self.shared.close()
+class ClosedExecutable(Closed, SharedExecutable):
+    pass
 
 
 class SharedGraph(Case):

@@ -12,10 +12,9 @@ from ..helpers import E, K, N, code, ints, read
 
 FLAGS = hip.hipEventInterprocess | hip.hipEventDisableTiming
 COUNT = 1 << 12
-needs_ipc = pytest.mark.needs("memory that processes share")
+pytestmark = pytest.mark.needs("memory that processes share")
 
 
-@needs_ipc
 def test_memory_of_here_is_opened_there(told, really):
     memory = ints(COUNT, 3)
     handle = ok(hip.hipIpcGetMemHandle(memory))
@@ -30,7 +29,6 @@ def test_memory_of_here_is_opened_there(told, really):
     assert code(hip.hipIpcGetMemHandle(memory)) == E.hipErrorInvalidValue
 
 
-@needs_ipc
 def test_memory_of_there_is_opened_here(told, really):
     raw = told("make", COUNT)
     handle, free = hip.hipIpcMemHandle_t(raw), ok(hip.hipMemGetInfo())
@@ -57,7 +55,6 @@ def test_memory_of_there_is_opened_here(told, really):
     told("close", raw)
 
 
-@needs_ipc
 def test_events_of_both(told, really):
     stream, memory = ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking)), ints(COUNT, 0)
     raw = ok(hip.hipIpcGetMemHandle(memory)).reserved
@@ -86,7 +83,6 @@ def test_events_of_both(told, really):
     ok(hip.hipStreamDestroy(stream))
 
 
-@needs_ipc
 def test_one_thread_destroys_what_others_use():
     """Whoever comes too late is told so."""
     stream, late = ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking)), []
@@ -122,7 +118,6 @@ def test_one_thread_destroys_what_others_use():
     ok(hip.hipStreamDestroy(stream))
 
 
-@needs_ipc
 def test_what_is_refused(refused, graph):
     memory, event = ints(), ok(hip.hipEventCreate())
     mine = ok(hip.hipEventCreateWithFlags(hip.hipEventInterprocess | hip.hipEventDisableTiming))
