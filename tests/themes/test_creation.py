@@ -97,7 +97,7 @@ def test_so_does_a_command_that_was_submitted_with_other_memory_before(device, h
     assert holds(x, value * 3 + 1)
 
 
-@pytest.mark.parametrize("place", ["capture", "step", "another Device"])
+@pytest.mark.parametrize("place", ["capture", "bound in a capture", "step", "another Device"])
 def test_where_a_command_goes_elsewhere_first(device, hold, kernels, creator, place, holds):
     """A launch of a graph comes after the creation of what was captured; so do a step, and a copy to another Device."""
     kernel, queue, gate = kernels["advance"], device.queue(blocking=False), hold(creator)
@@ -120,6 +120,10 @@ def test_where_a_command_goes_elsewhere_first(device, hold, kernels, creator, pl
         graph.launch(queue)
         bound()
         value = value * 3 + 1
+    elif place == "bound in a capture":  # the queue can wait for nothing then
+        with queue.capture():
+            bound = kernel.bind(queue, *GRID, x, 1)
+        bound()
     else:
         with queue.step():
             queue.launch(kernel, *GRID, x, 1)
@@ -128,20 +132,6 @@ def test_where_a_command_goes_elsewhere_first(device, hold, kernels, creator, pl
     device.finish()
     assert waited
     assert holds(x, value)
-
-
-def test_a_bound_launch_of_a_captured_queue_comes_after_it_as_well(device, hold, kernels, creator, holds):
-    """Although the queue can wait for nothing when it is bound."""
-    queue, gate = device.queue(blocking=False), hold(creator)
-    x, value = made_on(creator, "array")
-    with queue.capture():
-        bound = kernels["advance"].bind(queue, *GRID, x, 1)
-    bound()
-    waited = waits(queue)
-    gate.open()
-    device.finish()
-    assert waited
-    assert holds(x, value * 3 + 1)
 
 
 def test_the_result_of_a_reduction_comes_before_its_uses(device, hold, kernels, holds):
