@@ -33,12 +33,12 @@ def test_members_by_position_by_name_and_none_else():
     assert (extent.width, extent["height"], extent.depth) == (1, 0, 3)
     assert "depth" in extent
     assert "pitch" not in extent
-    for given, named, told in (
+    for given, by_name, told in (
         ((1, 2, 3, 4), {}, "has 3 members"), ((1,), {"width": 2}, "'width' is given twice"),
         ((), {"pitch": 2}, "'pitch' is no member"),
     ):  # fmt: skip
         with pytest.raises(fb.ArgumentTypeError, match=told):
-            hip.hipExtent(*given, **named)
+            hip.hipExtent(*given, **by_name)
     with pytest.raises(AttributeError, match="hipExtent has no member 'pitch'"):
         extent.pitch  # noqa: B018
 
