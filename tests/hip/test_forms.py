@@ -1,11 +1,14 @@
 """Functions called as hip-python 6 and 7 have them, where version 10 has them otherwise."""
 
 import ctypes
+import inspect
 
 import pytest
 
 from forebay import hip
 from forebay.core.errors import ArgumentTypeError
+from forebay.hip.errors import _Forms
+from forebay.hip.table import FUNCTIONS
 
 from .conftest import ok
 from .helpers import memset
@@ -119,6 +122,16 @@ def test_nodes_whose_dependencies_are_left_out(device):
     assert hip.hipDeviceSynchronize() == (0,)
     assert hip.hipGraphAddEmptyNode(graph, 1) == (hip.hipError_t.hipErrorInvalidValue, None, None)
     assert hip.hipFree(memory) == (0,)
+
+
+LISTS = {name: _Forms.LISTS & inspect.signature(getattr(hip, name)).parameters.keys() for name in FUNCTIONS}
+
+
+@pytest.mark.parametrize("name", [name for name, lists in LISTS.items() if lists])
+def test_each_function_with_lists_can_be_called_without_them(name):
+    function = getattr(hip, name)
+    given = [0] * (len(inspect.signature(function).parameters) - len(LISTS[name]))
+    assert function(*given)[1:] == (None,) * (function.outputs + len(LISTS[name]))
 
 
 def test_a_module_whose_options_are_left_out(device):

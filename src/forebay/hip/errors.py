@@ -164,13 +164,14 @@ def _completed(text: str, parameters: tuple[str, ...]) -> str:
 class _Forms:
     """How hip-python 6 and 7 call a function where 10 calls it otherwise."""
 
-    LISTS = ("pDependencies", "dependencies", "from_", "to", "options")  # there they are outputs: null pointers
+    LISTS = frozenset({"pDependencies", "dependencies", "from_", "to", "options"})  # there: outputs, null pointers
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        code = function.__code__
+        code, signature = function.__code__, getattr(function, "__signature__", None)  # of what is `made`
         self.function = function
-        self.names = code.co_varnames[: code.co_argcount]
-        self.most = sys.maxsize if code.co_flags & inspect.CO_VARARGS else len(self.names)
+        self.names = tuple(signature.parameters) if signature else code.co_varnames[: code.co_argcount]
+        has_any = signature is None and code.co_flags & inspect.CO_VARARGS
+        self.most = sys.maxsize if has_any else len(self.names)
         self.lists = [name for name in self.names if name in self.LISTS]
         self.without_lists = self.most - len(self.lists) if self.lists else -1
 

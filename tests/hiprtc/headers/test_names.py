@@ -148,16 +148,6 @@ def test_functions_of_vectors_are_found_from_a_namespace(compiled):
     assert device_data(out).tolist() == [32, 23, 31, 26]
 
 
-def test_short_names_of_integers(compiled):
-    source = """extern "C" __global__ void k(uchar* a, ullong* b, ushort* c, uint* d, ulong* e) {
-        static_assert(sizeof(uchar) == 1 && sizeof(ushort) == 2 && sizeof(ullong) == 8);
-        *b = *a + *c + *d + *e; }"""
-    out = np.zeros(1, "u8")
-    compiled(source).run("k", 1, 1, *[np.array([n], t) for n, t in ((250, "u1"),)], out,
-                         np.array([65000], "u2"), np.array([3 << 30], "u4"), np.array([1 << 40], "u8"))  # fmt: skip
-    assert device_data(out[0]) == 250 + 65000 + (3 << 30) + (1 << 40)
-
-
 @pytest.mark.parametrize(("compilers", "expected"), [
     ("", [1, 1, 600]),  # one of CUDA's, that asks which compiler it has
     ("// hipify made this\n", [0, 0, 0]),

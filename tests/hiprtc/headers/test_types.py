@@ -23,6 +23,7 @@ def test_layout_of_vectors(compiled):
         for name, size in SIZES.items()
         for n in (1, 2, 3, 4)
     )
+    checks += "static_assert(sizeof(uchar) == 1 && sizeof(ushort) == 2 && sizeof(uint) == 4 && sizeof(ullong) == 8);"
     compiled(checks + 'static_assert(sizeof(dim3) == 12); extern "C" __global__ void k(int*) {}')
 
 
