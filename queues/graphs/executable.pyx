@@ -1322,7 +1322,7 @@ cdef int make_scratch(Prepared prepared, object device, list segments, Prepared 
         for (index, _), nbytes in zip(work.scratch, bytes_needed(prepared.sizes, work), strict=True):
             needed[lane, work.kernel, index] = max(needed.get((lane, work.kernel, index), 0), nbytes)
     for key, nbytes in needed.items() if not device.debug else ():
-        memory = None if last is None else last.scratch.get(key)
+        memory = None if last is None else last.scratch.get(key)  # no other thread changes it
         there = 0 if memory is None else memory.native.nbytes
         if there < nbytes or there > LARGE_SCRATCH and there // 4 > nbytes:
             # an eighth more, so that scratch that grows slowly is not allocated at every launch
@@ -1334,7 +1334,7 @@ cdef int make_scratch(Prepared prepared, object device, list segments, Prepared 
 
 cdef object bytes_needed(Sizes sizes, KernelWork work):
     """Return the bytes of each scratch of a launch; 1 for unknown sizes."""
-    return sizes.by_work.get(work, [1] * len(work.scratch))
+    return sizes.by_work.get(work, [1] * len(work.scratch))  # no other thread changes it
 
 
 cdef bint has_room(Prepared prepared, Sizes sizes):
@@ -2205,7 +2205,7 @@ cdef class ExecutableGraph(Closing):
             self.put(self.place_of(node, kind), make())
 
     cdef Py_ssize_t place_of(self, object node, str kind) except -1:
-        """Return the index of a node of this kind, or raise InvalidArgumentError."""
+        """Return the index of a node of this kind, or raise InvalidArgumentError. In the critical section."""
         cdef Py_ssize_t at = self.next_place
         if at >= len(self.ordered) or self.ordered[at] is not node:
             try:

@@ -7,6 +7,9 @@ Whether it comes behind the taking of the lock is not seen.
 
 A `Guard` leaves its lock at the end of the function, and C++ destroys variables in the reverse order: so references
 that are declared behind it would be released under the lock.
+
+Cython's `get` of a variable of type `dict` borrows the value, which another thread without a GIL may delete. So a
+function that calls it on a `dict` that is not its own has a critical section or a lock, or says why the value stays.
 """
 
 import re
@@ -41,6 +44,9 @@ GUARDED = {
     ),
 }
 EXCUSED = re.compile("def __dealloc__|no other thread has it|forked child|may race")
+DICT = re.compile(r"\bcdef (?:readonly |public )?dict (\w+)(?:[^#\n]*, (\w+))?")
+BORROWS = re.compile(r"\b(\w+)\.get\((?!\))")
+KEEPS = re.compile(r"critical.section|with self\.lock|no other thread changes it|entry stays")
 IMPORTED = re.compile(r"^from forebay\.([\w.]+) cimport (\([^)]*\)|.*)", re.M)
 PARTS = re.compile(r'([\s\S]*?\)[^\n]*(?:\n|$)(?:\s*"""[\s\S]*?""")?)([\s\S]*)')
 
@@ -93,8 +99,19 @@ def released_under_guards(text):
                 yield text.count("\n", 0, reference.start()) + 1, reference[1]
 
 
+def borrowed(sources):
+    """Yield what borrows from a `dict` that other threads may change."""
+    dicts = {each for text in sources.values() for names in DICT.findall(text) for each in names}
+    for name, text in sources.items():
+        for line, each, head, body in functions_of(text):
+            own = {each for names in DICT.findall(body) for each in names}
+            used = set(BORROWS.findall(re.sub("#.*", "", body))) & dicts - own
+            if used and not KEEPS.search(head + body):
+                yield f"{name}:{line} {each} borrows from the dict {min(used)}: no other thread may delete the value"
+
+
 def findings():
-    """Yield clang's warnings, and references that would be released under a lock."""
+    """Yield clang's warnings, and what is used, borrowed or released where a lock does not allow it."""
     headers = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.hpp"))]
     guarded = [path for path in headers if "GUARDED_BY(" in path.read_text(encoding="utf-8")]
     for header in guarded:
@@ -102,6 +119,8 @@ def findings():
     sources = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in cython_sources()}
     for lock in GUARDED:
         yield from unlocked(lock, sources)
+    every = cython_sources("src/forebay")
+    yield from borrowed({path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in every})
     for path in cython_sources():
         for line, name in released_under_guards(path.read_text(encoding="utf-8")):
             yield f"{path.relative_to(ROOT)}:{line} declares {name} behind a Guard, which is left after it"
