@@ -169,7 +169,7 @@ struct CuEvent : Counted<CuEvent> {
 struct CuContext {
     void *handle = nullptr;
     const int32_t device;
-    bool migrates = false;           // shared memory, on request
+    Relaxed<bool> migrates;          // shared memory, on request
     void *pools[POOLS] = {};         // NULL for one that the GPU refused
     void *memory_stream = nullptr;   // memory is taken from the pools and freed on it; it has no other work
     Ref<CuModule> kernels;           // forebay's own

@@ -793,7 +793,7 @@ cdef cppclass GraphCommand(Recorded):
 cdef cppclass Submission:
     """The steps, commands and lanes that a launch submits."""
     vector[UseOf] uses  # of the allocations that it uses
-    bint created  # a launch came after the creation of all of these, and later launches come after it
+    relaxed_bint created  # a launch came after the creation of all of these, and later launches come after it
     bint follows  # it has indirect access, so it may use all memory
     EpochsRef last_queue  # of the last launch; NULL before the first
     uint64_t last_epoch
