@@ -53,7 +53,6 @@ typedef void (*EventCallback)(void *event, cl_int status, void *data);
     X(cl_int, ReleaseEvent, (void *event)) \
     X(cl_int, RetainCommandQueue, (void *queue)) \
     X(cl_int, ReleaseCommandQueue, (void *queue)) \
-    X(cl_int, RetainKernel, (void *kernel)) \
     X(cl_int, ReleaseKernel, (void *kernel)) \
     X(cl_int, RetainMemObject, (void *memory)) \
     X(cl_int, ReleaseMemObject, (void *memory)) \

@@ -1,4 +1,4 @@
-"""OpenCL's memory as Python objects, and handles of pyopencl's queues and kernels. operations.hpp has the table of
+"""OpenCL's memory as Python objects, handles of pyopencl's queues, and kernel objects. operations.hpp has the table of
 operations (`forebay.core.driver`). Its functions are looked up at run time in pyopencl's loader.
 """
 
@@ -28,11 +28,12 @@ ctypedef void* (*Maker)(...) noexcept nogil
 cdef extern from "queues/opencl/operations.hpp" namespace "forebay_cl" nogil:
     cdef enum:
         N_CALLS
+        CALL_CreateKernel
 
     cdef struct Calls:
-        Function SetKernelArg, RetainCommandQueue, RetainKernel, RetainMemObject, ReleaseMemObject
+        Function SetKernelArg, RetainCommandQueue, RetainMemObject, ReleaseMemObject
         Function SetMemObjectDestructorCallback, RetainContext, ReleaseContext
-        Maker SVMAlloc, CreateBuffer, CreateSubBuffer
+        Maker CreateKernel, SVMAlloc, CreateBuffer, CreateSubBuffer
         void (*SVMFree)(...) noexcept nogil
 
     const char* const* call_names
@@ -40,6 +41,7 @@ cdef extern from "queues/opencl/operations.hpp" namespace "forebay_cl" nogil:
     Driver table
     const char* _FILL_SOURCE "forebay_cl::FILL_SOURCE"
     Reshape flatten
+    Status failure(int call, uint32_t code)
     void add_fill_program(void* context, void* program) noexcept
     void remove_fill_program(void* context, void* program) noexcept
 
@@ -110,10 +112,20 @@ def wait_for(event: pyopencl.Event) -> None:
     check(status)
 
 
-def retained(thing: pyopencl.CommandQueue | pyopencl.Kernel) -> int:
-    """Return the handle of a pyopencl queue or kernel, with a reference of its own."""
-    cdef void* handle = <void*> <uintptr_t> thing.int_ptr
-    check(cl.RetainKernel(handle) if isinstance(thing, pyopencl.Kernel) else cl.RetainCommandQueue(handle))
+def retained(queue: pyopencl.CommandQueue) -> int:
+    """Return the handle of a pyopencl queue, with a reference of its own."""
+    cdef void* handle = <void*> <uintptr_t> queue.int_ptr
+    check(cl.RetainCommandQueue(handle))
+    return <uintptr_t> handle
+
+
+def create_kernel(uintptr_t program, str name) -> int:
+    """Return a new kernel object, owned by the caller. pyopencl's class also runs Python code, to set its arguments."""
+    cdef bytes encoded = name.encode()
+    cdef const char* text = encoded
+    cdef cl_int error = 0
+    cdef void* handle = cl.CreateKernel(<void*> program, text, &error)
+    check(failure(CALL_CreateKernel, <uint32_t> error) if error != 0 else 0)
     return <uintptr_t> handle
 
 

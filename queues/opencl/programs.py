@@ -31,7 +31,7 @@ from forebay.spirv.intel_cpu.runtime import INTEL_CPU, intel_cpu_runtime, shown_
 from forebay.spirv.intel_cpu.warps_made import options_for_warps, without_warps
 
 one_at_a_time = contextlib.nullcontext() if getattr(sys, "_is_gil_enabled", lambda: True)() else threading.RLock()
-"""A lock around what makes programs and kernels: pyopencl 2026.1 has not declared that it needs no GIL, and crashes."""
+"""A lock around builds of programs: pyopencl 2026.1 has not declared that it needs no GIL, and crashes."""
 
 Declared = dict[str, list[declarations.Declared]]
 """The parameters of each kernel, by name. The size of a structure is 0 until it is queried."""
@@ -53,6 +53,7 @@ class OpenCLKernel(DriverKernel):
         reshape: int,
     ) -> None:
         self.program = program
+        self._handle = program.int_ptr
         self._device = device
         self._size_of = size_of
         kernel = cl.Kernel(program, name)
@@ -87,8 +88,7 @@ class OpenCLKernel(DriverKernel):
         return operations.probe_argument_size(kernel, index, limit) or self._size_of(type_name)
 
     def create(self, follows: bool) -> int:
-        with one_at_a_time:
-            return operations.retained(cl.Kernel(self.program, self.name))
+        return operations.create_kernel(self._handle, self.name)
 
 
 def redeclared(kernel: DriverKernel) -> list[declarations.Declared]:

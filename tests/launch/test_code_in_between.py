@@ -6,6 +6,7 @@ once, whose bytes must stay what they are. The command is refused with ClosedErr
 
 import contextlib
 import gc
+import sys
 
 import numpy as np
 import pytest
@@ -273,6 +274,20 @@ def test_code_in_the_middle_of_a_command(count, checked):
         gc.freeze()  # the collector runs often, and need not look at what was there before
         on_examples(lambda example: Example(device, program, *example).check(), EXAMPLES, count // 2)
         gc.unfreeze()
+
+
+def test_a_kernel_object_is_made_without_python_code_of_other_packages(device):
+    """A destructor that ran there could wait for another thread that makes one, and pyopencl is entered by one alone."""
+    queue, x = device.queue(blocking=False), device.zeros(SIZE, "i4")
+    kernel, files = device.program(SOURCE)["numbers"], set()
+    sys.setprofile(lambda frame, event, argument: files.add(frame.f_code.co_filename))
+    try:
+        bound = kernel.bind(queue, GRID, BLOCK, x, VALUE, 0.5)
+    finally:
+        sys.setprofile(None)
+    assert not [name for name in files if "/pyopencl/" in name or "/pytools/" in name]
+    bound()
+    assert (device_data(x.get(queue=queue)[: GRID * BLOCK]) == VALUE).all()
 
 
 def test_sizes_in_a_tuple_are_asked_for_at_each_launch(device):

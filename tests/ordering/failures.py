@@ -31,7 +31,7 @@ LIVES = {
         (("clSVMAlloc",), ("clSVMFree",)),
         (("clCreateBuffer", "clCreateSubBuffer", "clRetainMemObject"), ("clReleaseMemObject",)),
         (("clRetainCommandQueue",), ("clReleaseCommandQueue",)),
-        (("clRetainKernel", "clCreateKernel"), ("clReleaseKernel",)),
+        (("clCreateKernel",), ("clReleaseKernel",)),
         (("clRetainContext",), ("clReleaseContext",)),
     ),
     "sycl": (
