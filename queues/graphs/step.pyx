@@ -13,7 +13,7 @@ from libc.string cimport memcmp
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, LAUNCH_COMMAND, NOT_CREATED, NOT_NOW, WRONG_TYPE, Geometry, Status, Waits
-from forebay.core.ownership cimport FREE_THREADED, Guard, Ref, relaxed_bint, relaxed_uint64
+from forebay.core.ownership cimport FREE_THREADED, Guard, Ref, relaxed_bint, relaxed_pointer, relaxed_uint64
 from forebay.core.plan cimport (
     POINTER, PackedPointer, Parameter, Plan, change_use, delete_plan, has_right_type, has_same_local, has_value,
     take_value, usage_of, withdraw
@@ -580,7 +580,7 @@ cdef class Step:
     cdef readonly relaxed_bint closed
     cdef relaxed_bint is_open
     cdef bint inside  # a thread is in the block, so only that one releases what its launches use
-    cdef void* thread  # the last that was
+    cdef relaxed_pointer thread  # the last that was
     cdef LaneOwner own  # the queue's; None when the driver submits each launch at once
     cdef dict owners  # LaneOwner by Queue, `own` included
     cdef list joined  # LaneOwners that have joined this time, without `own`
@@ -613,10 +613,12 @@ cdef class Step:
         return 0
 
     cdef int leave_block(self) except -1:
-        open_steps.pop(<uintptr_t> self.thread, None)
+        cdef void* thread = PyThreadState_Get()
+        open_steps.pop(<uintptr_t> thread, None)
         with cython.critical_section(self):
-            self.inside, closed = False, self.closed
-        return self.give_back() if closed else 0
+            self.inside = self.inside and self.thread != thread  # another thread may have entered it since
+            left = self.closed and not self.inside
+        return self.give_back() if left else 0
 
     def __enter__(self) -> Step:
         """Begin the step.

@@ -277,7 +277,7 @@ def test_code_in_the_middle_of_a_command(count, checked):
 
 
 def test_a_kernel_object_is_made_without_python_code_of_other_packages(device):
-    """A destructor that ran there could wait for another thread that makes one, and pyopencl is entered by one alone."""
+    """A destructor that ran there could wait for another thread that makes one; pyopencl is entered by one alone."""
     queue, x = device.queue(blocking=False), device.zeros(SIZE, "i4")
     kernel, files = device.program(SOURCE)["numbers"], set()
     sys.setprofile(lambda frame, event, argument: files.add(frame.f_code.co_filename))

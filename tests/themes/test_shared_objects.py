@@ -172,11 +172,17 @@ class SharedStep(Case):
 
     def make(self):
         self.queue = self.scene.device.queue(blocking=False)
+        self.own = [queue.step() for queue in self.scene.queues]
         return self.queue.step()
 
     def do_enter(self, at, turn):
-        with self.shared:
+        with contextlib.suppress(*self.refusals), self.shared:
             self.scene.launch(queue=self.queue)
+        try:
+            with self.own[at]:
+                self.scene.launch()
+        except fb.StepError as error:
+            pytest.fail(f"this thread has left the other step: {error}")
 
     def do_enter_another(self, at, turn):  # which is gone at once, while other threads launch
         with self.queue.step():
