@@ -15,6 +15,12 @@
 
 namespace forebay {
 
+#ifdef Py_GIL_DISABLED
+constexpr bool FREE_THREADED = true;
+#else
+constexpr bool FREE_THREADED = false;
+#endif
+
 // For references that an atomic, a linked list or a Python object holds as plain pointers.
 template <class T> T *retain(T *object) noexcept {
     object->references.fetch_add(1, std::memory_order_relaxed);

@@ -2,17 +2,8 @@
 
 from libc.stdint cimport uint32_t, uint64_t
 
-cdef extern from * nogil:
-    """
-    #ifdef Py_GIL_DISABLED
-    #define FOREBAY_FREE_THREADED 1
-    #else
-    #define FOREBAY_FREE_THREADED 0
-    #endif
-    """
-    const bint FREE_THREADED "FOREBAY_FREE_THREADED"
-
 cdef extern from "core/ownership.hpp" namespace "forebay" nogil:
+    const bint FREE_THREADED
     T* retain[T](T* object) noexcept
     void release[T](T* object) noexcept
 

@@ -99,8 +99,7 @@ cdef Ref[Usage] new_usage() noexcept nogil
 cdef void note_use(Usage* usage, Epochs* queue, uint64_t epoch, bint writes) noexcept nogil
 cdef void pin(Usage* usage, Epochs* queue, const relaxed_uint64* last, bint writes) noexcept nogil
 cdef void unpin(Usage* usage, const relaxed_uint64* last, bint writes) noexcept nogil
-# Of epochs by which a pin's has fallen, because the driver refused a launch
-cdef void count_withdrawn(Usage* usage, uint64_t epochs) noexcept nogil
+cdef void count_withdrawn(Usage* usage, uint64_t epochs) noexcept nogil  # see `withdraw`
 # The epoch of the queue's last command that has written there; 0 for none
 cdef uint64_t last_write(Usage* usage, const Epochs* queue) noexcept nogil
 cdef void points_of(Usage* usage, bint writers_only, vector[ClockEntry]& points) noexcept nogil

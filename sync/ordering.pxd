@@ -79,9 +79,7 @@ cdef inline bint owes_null_wait(QueueState* queue) noexcept nogil:  # the queue 
         return False
     if not queue.order.null_ordered:
         return True
-    if queue.order.null_seen.load(memory_order_relaxed) == submitted_epoch(queue.device.null_queue.epochs):
-        return False
-    return True
+    return queue.order.null_seen.load(memory_order_relaxed) != submitted_epoch(queue.device.null_queue.epochs)
 
 
 cdef inline bint gathers_nothing(QueueState* queue) noexcept nogil:  # the queue is locked
@@ -182,11 +180,11 @@ cdef inline Status submit_ready(QueueState* queue, Command* command) noexcept no
     """Submit a command if it gathers no wait and the driver cannot block; else do nothing and return NOT_NOW."""
     if not gathers_nothing(queue):
         return NOT_NOW
-    if (command.writes != NULL and command.writes.creation.queue != NULL) or (
-        command.reads != NULL and command.reads.creation.queue != NULL
-    ):
-        if not comes_after_creations(queue, command):
-            return NOT_NOW
+    if (
+        command.writes != NULL and command.writes.creation.queue != NULL
+        or command.reads != NULL and command.reads.creation.queue != NULL
+    ) and not comes_after_creations(queue, command):
+        return NOT_NOW
     if not queue.order.pending.empty():
         return submit_after_pending(queue, command)
     return command.call(queue, command, no_waits())

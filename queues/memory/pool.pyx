@@ -13,7 +13,6 @@ cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
-from libcpp.atomic cimport memory_order_acquire, memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport ELEMENT_AT, Status
@@ -26,7 +25,9 @@ from forebay.lifetimes.deferred cimport reach_point, retire_after
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, memory_if_open, new_allocation, own_memory
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.races.checker cimport announce_use, is_checked, is_observed, made, settle
-from forebay.sync.ordering cimport carry_pending, check_status, submit_waits, wait_for_creation, wait_for_point
+from forebay.sync.ordering cimport (
+    carry_pending, check_status, owes_null_wait, submit_waits, wait_for_creation, wait_for_point
+)
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, OutOfMemoryError
 from forebay.queues.memory.shapes import element_code, read_dtype, read_int, read_shape
@@ -451,11 +452,7 @@ cdef bint owes_nothing(QueueState* queue) noexcept:
         return False
     if queue.slow_path & ~<uint32_t> STILL_ALLOWED != 0 or queue.adopted:
         return False
-    if queue.is_null:
-        return queue.device.null_order.pending.load(memory_order_acquire) == NULL
-    if not queue.blocking or is_empty(queue.device.null_queue.epochs):
-        return True
-    return queue.order.null_seen.load(memory_order_relaxed) == submitted_epoch(queue.device.null_queue.epochs)
+    return not owes_null_wait(queue) or not queue.is_null and is_empty(queue.device.null_queue.epochs)
 
 
 cdef int free(object queue, QueueState* state, object buf) except -1:

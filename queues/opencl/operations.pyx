@@ -122,9 +122,8 @@ def retained(queue: pyopencl.CommandQueue) -> int:
 def create_kernel(uintptr_t program, str name) -> int:
     """Return a new kernel object, owned by the caller. pyopencl's class also runs Python code, to set its arguments."""
     cdef bytes encoded = name.encode()
-    cdef const char* text = encoded
     cdef cl_int error = 0
-    cdef void* handle = cl.CreateKernel(<void*> program, text, &error)
+    cdef void* handle = cl.CreateKernel(<void*> program, <const char*> encoded, &error)
     check(failure(CALL_CreateKernel, <uint32_t> error) if error != 0 else 0)
     return <uintptr_t> handle
 
