@@ -1,13 +1,11 @@
-"""Run the examples of AMD's hip-python with their import changed, and nothing else.
+"""Run the examples of AMD's hip-python as they are, by ``python -m forebay.hip``.
 
     git clone https://github.com/ROCm/hip-python
     python -m tests.hip_python_examples hip-python
     python -m tests.hip_python_examples hip-python --device opencl:cpu:0 --device opencl:cpu:1
 
-Everything below the folder is copied, and in the copy each statement that imports from hip-python (`from hip import …`,
-from its version 10 on `from rocm.bindings import …`) imports from forebay. Programs that import hip and hiprtc only,
-and do not link, are in scope: each is run by a Python of its own. The exit status is 1 when one of them fails, and 2
-when there is none.
+Each program in a copy of the folder is run by a Python of its own. One that needs a library of AMD's, LLVM or Cython is
+out of scope. The exit status is 1 when one of the others fails, and 2 when there is none.
 
 Null hardware (`tools.null_levelzero`) writes neither results nor times. There a program that ends because it found
 wrong values, or asked how much time passed between two events, has done what it can: it counts as submitted.
@@ -15,8 +13,6 @@ wrong values, or asked how much time passed between two events, has done what it
 
 from __future__ import annotations
 
-import ast
-import contextlib
 import dataclasses
 import re
 import shutil
@@ -37,11 +33,8 @@ from forebay.queues.selection import select
 from tests.helpers.processes import command
 from tools import null_levelzero
 
-HERE = {"hip", "hiprtc"}
-"""The modules of hip-python that forebay has."""
-
-IMPORT = re.compile(rb"from(\s+)(?:hip|rocm\.bindings)(?=[.\s])")
-AMD_TARGET = b"amdgcn-amd-amdhsa"
+AMD_TARGET = b"amdgcn-amd-amdhsa"  # LLVM's text for an AMD GPU
+MISSING = re.compile(r"forebay has no \w+|No module named '(?:rocm|hip|cuda)\b")
 OWN_CHECK = re.compile(r"(RuntimeError|ValueError|AssertionError)\b(?!.*(hipError|hiprtcResult|HIPRTC_))")
 
 COLOURS = {"ran": "green", "submitted": "yellow", "failed": "red", "out of scope": "bright_black"}
@@ -55,54 +48,6 @@ class Outcome:
     text: str
 
 
-# -- what a program imports
-
-
-def modules_of(node: ast.AST) -> list[str]:
-    """Return the modules that a statement imports, and those it imports from as ``package.name``."""
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-        return [f"{node.module}.{alias.name}" for alias in node.names]
-    return []
-
-
-def of_hip_python(module: str) -> str | None:
-    """Return what of hip-python a module is, such as ``hip`` for ``rocm.bindings.hip.hipMalloc``; None if it is not."""
-    found = re.match(r"(?:hip|rocm\.bindings)\.(\w+)", module)
-    return found[1] if found else None
-
-
-def why_not(source: bytes) -> str | None:
-    """Return why a program is out of scope; None when it is in scope."""
-    try:
-        nodes = list(ast.walk(ast.parse(source)))
-    except SyntaxError as error:
-        return f"not Python: {error.msg}"
-    modules = [module for node in nodes for module in modules_of(node)]
-    needed = {of_hip_python(module) for module in modules} - {None}
-    foreign = {str(name) for name in needed - HERE}
-    foreign |= {m for m in modules if re.match(r"(cuda|rocm|hip)\b", m) and not of_hip_python(m)}
-    if AMD_TARGET in source:
-        foreign.add("an AMD GPU: it has LLVM's text for one")
-    if foreign:
-        return f"needs {', '.join(sorted(foreign))}"
-    return None if needed else "does not import hip"
-
-
-def with_import_changed(source: bytes) -> bytes:
-    """Return a program that imports from forebay what it imported from hip-python; nothing else is changed."""
-    lines = source.splitlines(keepends=True)
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and any(map(of_hip_python, modules_of(node))):
-            line, start = lines[node.lineno - 1], node.col_offset
-            lines[node.lineno - 1] = line[:start] + IMPORT.sub(rb"from\1forebay", line[start:], count=1)
-    return b"".join(lines)
-
-
-# -- running
-
-
 def examples_below(folder: Path) -> Iterator[Path]:
     """Yield the programs below a folder, in order, as paths in it; of checkouts, what is in their ``examples``."""
     found = sorted(path.relative_to(folder) for path in folder.rglob("*.py*") if path.suffix in (".py", ".pyx"))
@@ -111,22 +56,9 @@ def examples_below(folder: Path) -> Iterator[Path]:
     yield from in_checkouts or programs
 
 
-def copy(folder: Path, to: Path) -> None:
-    """Copy a folder, the imports of its programs changed."""
-
-    def copy_file(source: str, target: str) -> None:
-        text = Path(source).read_bytes()
-        if source.endswith(".py"):
-            with contextlib.suppress(SyntaxError):  # then it is not run either
-                text = with_import_changed(text)
-        Path(target).write_bytes(text)
-
-    shutil.copytree(folder, to, copy_function=copy_file, ignore=shutil.ignore_patterns(".git"))
-
-
 def run(program: Path, device: str, timeout: float) -> Outcome:
     """Run a program on a device, by a Python of its own."""
-    line, env = command(program, FOREBAY_DEVICE=device, PYTHONSAFEPATH=None)
+    line, env = command("-m", "forebay.hip", program, FOREBAY_DEVICE=device, PYTHONSAFEPATH=None)
     try:
         done = subprocess.run(
             line,
@@ -148,7 +80,7 @@ def run(program: Path, device: str, timeout: float) -> Outcome:
     on_null_hardware = null_levelzero.inside() and device.startswith("level_zero")
     if on_null_hardware and (OWN_CHECK.match(error) or "hipEventElapsedTime(" in done.stderr):
         return Outcome("submitted", error)
-    return Outcome("failed", error)
+    return Outcome("out of scope" if MISSING.search(error) else "failed", error)
 
 
 def last_line(text: str) -> str:
@@ -171,7 +103,7 @@ def error_of(stderr: str) -> str:
 @click.option("--device", multiple=True, help="As in FOREBAY_DEVICE; may be given several times.")
 @click.option("--timeout", type=float, default=300, show_default=True, help="Seconds for each program.")
 def main(folder: Path, device: tuple[str, ...], timeout: float) -> None:
-    """Run hip-python's examples below FOLDER, with their import changed."""
+    """Run hip-python's examples below FOLDER."""
     try:
         devices = [select(words).name for words in device or [None]]
     except Error as error:
@@ -182,10 +114,11 @@ def main(folder: Path, device: tuple[str, ...], timeout: float) -> None:
     states: list[str] = []
     with tempfile.TemporaryDirectory(prefix="hip-python-") as own:
         there = Path(own) / "copy"
-        copy(folder, there)
+        shutil.copytree(folder, there, ignore=shutil.ignore_patterns(".git"))
         shown = Console(stderr=True)
         for program in track(list(examples_below(folder)), "running", console=shown, disable=not shown.is_terminal):
-            reason = "Cython" if program.suffix == ".pyx" else why_not((folder / program).read_bytes())
+            text = (folder / program).read_bytes()
+            reason = "Cython" if program.suffix == ".pyx" else "LLVM of an AMD GPU" if AMD_TARGET in text else ""
             outcomes = [
                 Outcome("out of scope", reason) if reason else run(there / program, device, timeout)
                 for device in devices
