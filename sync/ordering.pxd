@@ -79,7 +79,9 @@ cdef inline bint owes_null_wait(QueueState* queue) noexcept nogil:  # the queue 
         return False
     if not queue.order.null_ordered:
         return True
-    return queue.order.null_seen.load(memory_order_relaxed) != submitted_epoch(queue.device.null_queue.epochs)
+    if queue.order.null_seen.load(memory_order_relaxed) == submitted_epoch(queue.device.null_queue.epochs):
+        return False
+    return True
 
 
 cdef inline bint gathers_nothing(QueueState* queue) noexcept nogil:  # the queue is locked
