@@ -1356,7 +1356,7 @@ cdef void limit_in_flight(uint64_t limit) noexcept nogil:
 cdef uint64_t look() noexcept nogil:
     """Look at the waits under way. Return the microseconds until the next look."""
     global awake, backlog, begun, contended, idle_looks
-    cdef bint lasting = False, starved = False, waited, goes_on
+    cdef bint lasting = False, starved = False, waited, keeps_on
     cdef uint64_t now = microseconds(), most = 0
     cdef uint64_t* since
     cdef Guard guard
@@ -1370,18 +1370,18 @@ cdef uint64_t look() noexcept nogil:
             since[0] = now
     idle_looks = 0 if waited or begun else idle_looks + 1
     begun = False
-    awake = goes_on = idle_looks < IDLE_LOOKS
+    awake = keeps_on = idle_looks < IDLE_LOOKS
     guard.leave()
     if waited:
         most = note_progress(now, lasting)
-    if not goes_on or contended and now > contended_at + CALM:
+    if not keeps_on or contended and now > contended_at + CALM:
         contended = False
         backlog = FIRST_BACKLOG
     if is_draining(now, contended and starved, most <= 1):
         limit_in_flight(1)
     else:
         limit_in_flight(backlog if contended else UNLIMITED)
-    if not goes_on:
+    if not keeps_on:
         idle_looks = 0
         return 0
     if lasting:

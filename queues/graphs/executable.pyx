@@ -495,7 +495,7 @@ class GraphMemory(Unpooled):
     def check_live(self) -> None:
         """Raise InvalidArgumentError if there is nothing to free: before the first launch, or after a free."""
         if self.inner:
-            raise InvalidArgumentError("free: the graph that allocates this memory frees it, and nobody else can")
+            raise InvalidArgumentError("free: the graph that allocates this memory frees it, and no other code can")
         if not self.live:
             raise InvalidArgumentError("free: this memory was freed before, or no launch of its graph has allocated it")
 

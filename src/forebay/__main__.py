@@ -236,7 +236,7 @@ def stats(command: tuple[str, ...]) -> None:
     """Run a program, and say what its queues did, and what it did without need.
 
     For example: forebay stats -- python app.py. When the program ends, each of its processes that uses forebay prints
-    this on stderr: the counters of its devices, what was spared, and the costliest habits with the lines of the
+    this on stderr: the counters of its devices, what was spared, and the costliest inefficiencies with the lines of the
     program. These are waits for what was known to be done, queues that wait for each other because of the null queue,
     bytes uploaded that were there already, programs built twice, and steps that do not repeat. The exit status is the
     program's.
@@ -281,12 +281,12 @@ def selftest(
 @click.option("--error", is_flag=True, help="Raise RaceError at the second command instead of submitting it.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def check(error: bool, command: tuple[str, ...]) -> None:
-    """Run a program, and tell commands that use the same memory and that nothing in the program orders.
+    """Run a program, and report commands that use the same memory and that nothing in the program orders.
 
-    For example: forebay check -- python app.py. Each race is told on stderr when its second command is submitted, with
-    both lines and the wait that is missing; and each process that uses forebay prints a summary at its end, with what
-    may be races. The exit status is the program's, but 1 if it was 0 and there was a race for certain.
-    """
+    For example: forebay check -- python app.py. Each race is reported on stderr when its second command is
+    submitted, with both lines and the wait that is missing; and each process that uses forebay prints a summary at
+    its end, with what may be races. The exit status is the program's, but 1 if it was 0 and there was a race for
+    certain."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "races")
         status = run_program(command, {races.VARIABLE: "races,error" if error else "races", races.SUMMARY: path})

@@ -1,4 +1,4 @@
-"""Each example does what it says, without a race and without a costly habit, and draws its picture."""
+"""Each example does what it says, without a race and without an inefficiency, and draws its picture."""
 
 import importlib.util
 import os
@@ -30,7 +30,7 @@ def checked(*arguments):
     done = python(*arguments, FOREBAY_STATS=1, FOREBAY_CHECK="races,error")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "what process" in done.stderr
-    assert "costly habits" not in done.stderr, done.stderr
+    assert "inefficiencies" not in done.stderr, done.stderr
     first, *rest = done.stdout.splitlines()
     assert first.startswith("device: ")
     assert [line for line in rest if line.startswith("OK: ")]

@@ -125,7 +125,7 @@ class RawModule:
         Raises
         ------
         NotSupportedError
-            Where the driver tells nobody where variables are.
+            If the driver does not report where variables are.
         """
         program, _, lowered = self._program(None)
         return program.get_global(lowered.get(name, name))

@@ -50,7 +50,7 @@ class elementwise(Expression):  # noqa: N801 - called as a function is
     Raises
     ------
     ArgumentTypeError, InvalidArgumentError
-        For parameters that cannot be read. What the compiler refuses is told by the first call.
+        For parameters that cannot be read. What the compiler refuses, the first call reports.
 
     Notes
     -----

@@ -78,7 +78,7 @@ class reduction(Expression):  # noqa: N801 - called as a function is
     Raises
     ------
     ArgumentTypeError, InvalidArgumentError
-        For what cannot be read. What the compiler refuses is told by the first call.
+        For what cannot be read. What the compiler refuses, the first call reports.
 
     Examples
     --------

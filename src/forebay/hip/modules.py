@@ -692,7 +692,7 @@ def hipOccupancyMaxActiveBlocksPerMultiprocessor(f: Any, blockSize: int, dynShar
 
     `f` is the function, of groups of `blockSize` work-items, with `dynSharedMemPerBlk` bytes of dynamic local memory.
 
-    CUDA's driver tells. Elsewhere it is 1. It is 0 when the kernel cannot be launched with so many work-items or so
+    CUDA's driver tells. Elsewhere it is 1. It is 0 when the kernel cannot be launched with that many work-items or that
     much local memory. hipErrorInvalidDeviceFunction for anything but a function, hipErrorInvalidValue for less than one
     work-item.
     """

@@ -70,7 +70,7 @@ class _List(Pointer):
 
     @classmethod
     def allocate(cls: type[ThisList], count: int = 1) -> ThisList:
-        """Return an array of so many zeros, or null pointers."""
+        """Return an array of `count` zeros, or null pointers."""
         return cls([0 if cls._kind is None else None] * count)
 
     def to_list(self) -> list[Any]:

@@ -96,7 +96,7 @@ class Options:
 
     @property
     def for_nvrtc(self) -> list[str]:
-        """What NVRTC is told."""
+        """The options for NVRTC."""
         words = [self.front_end[0].replace("gnu++", "c++")]
         told = {"-ffast-math": "--use_fast_math", "-ffp-contract=off": "--fmad=false", "-w": "--disable-warnings"}
         words += [told[word] for word in self.front_end if word in told]

@@ -60,7 +60,7 @@ def build(device: fb.Device) -> tuple[fb.Program, str]:
 def calibrate(launch_and_finish: Callable[[int], None]) -> tuple[int, float]:
     """Find how many steps make a kernel slow, and how many seconds that takes.
 
-    The function launches a kernel with so many steps, and waits for it.
+    The function launches a kernel with that many steps, and waits for it.
     """
 
     def seconds(steps: int) -> float:

@@ -213,7 +213,7 @@ PROGRAMS: dict[str, dict[str, str]] = {
             "alloc b m; fill b m; slow b x m; free b m; wait a b; alloc a m; fill a m; quick a y m; free a m",
         "Another queue that does not wait gets no memory that may still be read":
             "alloc a m; fill a m; slow a x m; free a m; 3 { alloc b m; fill b m; quick b y m; free b m }",
-        "Memory that is closed while a kernel uses it goes to nobody before that is done":
+        "Memory that is closed while a kernel uses it is not reused before that is done":
             "alloc a m; fill a m; slow a x m; drop m; alloc b m; fill b m; quick b y m; free b m",
         "Memory is used by a second queue, and freed by the first once that has waited":
             "alloc a m; fill a m; wait b a; slow b x m; wait a b; free a m; alloc a m; fill a m; quick a y m; free a m",
@@ -253,7 +253,7 @@ PROGRAMS: dict[str, dict[str, str]] = {
             "event e; 5 { new a; wait a e; slow a x y; record a e; close a }; new a; wait a e; quick a y x",
         "Memory that is closed while a kernel reads it is there until that is done":
             _each(3, "slow a x k{0}; drop k{0}"),
-        "The null queue comes after a blocking queue that nobody has any more":
+        "The null queue comes after a blocking queue that was dropped":
             "dropped x; quick N y x",
     },
     "threads": {

@@ -1,4 +1,4 @@
-"""Runs the tests in a process of their own. When that hangs or ends, this is told as a failure, and another goes on."""
+"""Runs the tests in a process of their own. If that hangs or ends, it counts as a failure, and another goes on."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ Message = Opened | Begun | Ran | Controlled | Latency | Ended
 def work(request: Request) -> Iterator[Message]:
     """Run what is asked for. The device is closed at the end.
 
-    What is begun is told before, so that it is known when this process ends in the middle.
+    What begins is reported first, so that it is known if this process ends in the middle.
     """
     yield _begun(OPENING, 2 * request.patience)  # compilers take their time
     try:

@@ -119,13 +119,13 @@ struct Noted {
 
 // -- when commands ran on the device: a timed event before each and one after it, read once they are done
 //
-// These events are the trace's own. Nobody waits for them, and forebay does not know of them: the queue runs its commands
+// These events are the trace's own. No command waits for them, and forebay does not know of them: the queue runs its commands
 // in order, so they change none.
 
 constexpr int TIMED_EVENT = 2;            // TIMED in core/driver.hpp
 constexpr int64_t EVENT_NOT_YET = 0;      // NOT_YET there
 constexpr int64_t EVENT_DONE = 1;         // DONE there
-constexpr size_t MOST_IN_FLIGHT = 1 << 15; // commands whose events are kept: a driver may have only so many
+constexpr size_t MOST_IN_FLIGHT = 1 << 15; // commands whose events are kept: a driver may have few
 constexpr int READ_AT_ONCE = 4;           // more than are added, so that they do not pile up
 
 struct Ran {

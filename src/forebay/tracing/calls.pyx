@@ -1,6 +1,6 @@
 """Notes what queues are given: every call of a driver's table of operations, with its times.
 
-While nobody watches, the table has the driver's own functions, so that watching costs nothing then.
+Without a watcher the table has the driver's own functions, so that watching costs nothing then.
 """
 
 import time
@@ -236,7 +236,7 @@ def mark_time(table: int, queue: int, tries: int) -> tuple[int, int, int] | None
     """Have a timed event signalled on an idle queue of the trace's own.
 
     Returns the driver's handle, and the ticks between which it was signalled; None if the driver refuses, or has not
-    signalled it after so many `tries` to ask.
+    signalled it after that number of `tries`.
     """
     cdef const Driver* driver = driver_of(table)
     cdef void* handle = <void*> <uintptr_t> queue

@@ -42,7 +42,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class RanTime:
-    """When a command ran, in ticks of the host: from `begin` to `end`; known within so many ticks."""
+    """When a command ran, in ticks of the host: from `begin` to `end`; known to `within` that number of ticks."""
 
     begin: int
     end: int
@@ -62,7 +62,7 @@ class DeviceTimes:
         self._over = threading.Event()
 
     def begin(self) -> None:
-        """Take times from now on, of queues that are told of."""
+        """Take times from now on, of the queues of devices that were added."""
         calls.want_times(True)
         threading.Thread(target=self._keep_taking, name="forebay device times", daemon=True).start()
 

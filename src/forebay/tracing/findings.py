@@ -114,7 +114,7 @@ class Finding:
     ticks: int = 0  # how long the calls took together; 0 when the cost is not in the call
     nbytes: int = 0  # what they copied or allocated
     waits: int = 0  # how often a queue had to wait for another
-    least: int = 1  # it is told if it came so often
+    least: int = 1  # it is reported from that count on
 
 
 Moment = tuple["Stats", int, int, int]
@@ -258,7 +258,7 @@ class Findings:
     def _add(
         self, what: str, line: str, times: int = 1, ticks: int = 0, nbytes: int = 0, waits: int = 0, least: int = 1
     ) -> None:
-        """Add what a line did so many times more."""
+        """Add `times` more of what a line did."""
         finding = self._found.setdefault((what, line), Finding(what, line, least=least))
         finding.times += times
         finding.ticks += ticks
@@ -313,7 +313,7 @@ class Findings:
         return judge
 
     def _finish(self, call: Call, on: Any, timeout: Any = None) -> Look:
-        """Look at what a thread waited for. That it was done sooner than expected is chance, and no habit."""
+        """Look at what a thread waited for. That it was done sooner than expected is chance."""
         device = on if isinstance(on, Device) else on.device
         # With a timeout it asks again and again, which does not count.
         syncs = device.stats.host_syncs if timeout is None and self._here.depth == 0 else None
@@ -554,8 +554,8 @@ class Findings:
 
     def _waiter(self, queue: int, unclear: bool, unseen: int, null: int) -> Waiter:
         """Return what is known of a queue, whose order is `unclear` if it may be for something else than memory that
-        its commands are seen to use. The numbers rise when it is given a command that uses what nobody sees, and when
-        the null queue may be given one: whoever is ordered after them has a reason to be.
+        its commands are seen to use. The numbers rise when it gets a command whose uses are not seen, and when
+        the null queue may be given one: what is ordered after them has a reason to be.
         """
         reasons = unseen, self._finished[queue], null
         waiter = self._waiters.setdefault(queue, Waiter(reasons))
@@ -727,7 +727,7 @@ def report(stats: list[tuple[str, Stats]], findings: list[Finding], nanoseconds_
             f"{_of(each.arg_bytes_skipped, argument_bytes)} bytes of arguments",
         ]
     if findings:
-        lines.append("costly habits, by the time that the calls took")
+        lines.append("inefficiencies, by the time that the calls took")
     for finding in findings[:20]:
         facts = [f"{finding.times:,} ×"]
         if finding.ticks:

@@ -43,7 +43,7 @@ cdef class Memory:
 
     @property
     def gone(self) -> bool:
-        """Whether nobody has the memory any more."""
+        """Whether the memory has no owner any more."""
         return self.uses.get().references.load() == 1  # there is one object of each
 
 

@@ -55,7 +55,7 @@ class Call:
 
 
 class Listener(Protocol):
-    """Is told of calls, on the thread that makes them, and of queues."""
+    """Gets calls, on the thread that makes them, and queues."""
 
     def began(self, call: Call) -> None:
         """Note that a call begins."""

@@ -11,7 +11,7 @@
 // A function of these headers.
 #define __DEVICE__ __device__ __forceinline__
 
-// What stands for code of the host that did not compile, and for its types (host_code): nobody defines it.
+// What stands for code of the host that did not compile, and for its types (host_code): it is defined nowhere.
 template <int>
 __device__ int __forebay_left_out();
 struct __forebay_is_left_out;

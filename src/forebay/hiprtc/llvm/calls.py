@@ -220,7 +220,7 @@ def circles(module: str) -> list[set[str]]:
 
 
 def with_levels(module: str, found: Iterable[set[str]]) -> str:
-    """Return LLVM's text with so many copies of these functions that there is no circle of calls."""
+    """Return LLVM's text with enough copies of these functions that no circle of calls is left."""
     bodies = _bodies(module)
     made = []
     replaced = {}

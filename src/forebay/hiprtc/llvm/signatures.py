@@ -18,7 +18,7 @@ ARGUMENT = re.compile(rf'(?:{QUOTED}|{PARENTHESES}|[^(),"])+')
 ARGUMENTS = rf'(?:{QUOTED}|{PARENTHESES}|[^()"])*'
 KERNEL = re.compile(rf"define [^@]*\bspir_kernel void @({SYMBOL})\(({ARGUMENTS})\).*!dbg !(\d+)")
 BY_VALUE = re.compile(rf"byval{PARENTHESES} align (\d+)")  # a structure
-# Of those that are local to the module the host is told nothing.
+# Those that are local to the module are not reported to the host.
 LOCAL = "external |private |internal "
 VARIABLE = re.compile(rf"@({SYMBOL}) = (?!{LOCAL})[\w() ]*addrspace\(1\)[\w() ]* (?:global|constant) .*!dbg !(\d+)")
 NODE = re.compile(r"^!(\d+) = (?:distinct )?!(.*)", re.MULTILINE)

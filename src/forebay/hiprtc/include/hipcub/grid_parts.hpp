@@ -75,7 +75,7 @@ struct DoubleBuffer {
 
 enum GridMappingStrategy { GRID_MAPPING_RAKE, GRID_MAPPING_STRIP_MINE, GRID_MAPPING_DYNAMIC };
 
-// Tiles of equal size for the blocks of a grid: each a row of them, or every so many.
+// Tiles of equal size for the blocks of a grid: each a row of them, or one at a fixed distance.
 template <class Offset>
 struct GridEvenShare {
     Offset num_items, block_offset, block_end, block_stride;

@@ -14,7 +14,7 @@ inline constexpr unsigned heap_unit = 16, heap_units = (8 << 20) / heap_unit, he
 
 struct heap_state {
     // Of each size, 2^i units, the blocks that were given back: the first one's place + 1, and above it how often it was
-    // taken off, so that nobody mistakes one that came back for one that stayed.
+    // taken off, so that no thread mistakes one that came back for one that stayed.
     unsigned long long first[heap_sizes];
     unsigned long long splits;  // see heap_split
     unsigned used;
@@ -22,7 +22,7 @@ struct heap_state {
 };
 inline __device__ heap_state heap;
 
-// A block begins with its size, or with the next one's place + 1 when nobody has it; its user gets what follows.
+// A block begins with its size, or, while it is free, with the next one's place + 1; its user gets what follows.
 __DEVICE__ unsigned* heap_block(unsigned place) { return heap.room + place * (heap_unit / 4); }
 
 // Takes a block of this size off those that were given back; null if there is none.
@@ -54,7 +54,7 @@ __DEVICE__ void heap_push(unsigned* block, unsigned size) {
     }
 }
 
-// A block that nobody has had.
+// A block that was never handed out.
 __DEVICE__ unsigned* heap_fresh(unsigned size) {
     unsigned used = *(volatile unsigned*)&heap.used;
     while (used + (1u << size) <= heap_units) {

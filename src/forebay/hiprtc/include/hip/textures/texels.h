@@ -136,7 +136,7 @@ __DEVICE__ T loaded(const FOREBAY_GLOBAL char* at) {
         return __builtin_bit_cast(T, *(const FOREBAY_GLOBAL native_texel<T>*)at);
 }
 
-// The element that begins so many bytes into a texture.
+// The element that begins at this byte of a texture.
 template <class T>
 __DEVICE__ T texel_at(texture_pointer t, unsigned long offset) {
     using E = element_of<T>;
