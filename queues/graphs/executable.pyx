@@ -77,8 +77,8 @@ if TYPE_CHECKING:
 
 # -- what nodes do: checked and packed
 #
-# A work changes only by `rewrite`, when no other code has it. It owns copies of its packed arguments, its bytes by value
-# and its fill pattern, and references to everything else it uses. It only points to host memory, as in HIP: that memory
+# A work changes only by `rewrite`, when no other code has it. It owns copies of packed arguments, of bytes by value and
+# of its fill pattern, and references to everything else it uses. It only points to host memory, as in HIP: that memory
 # is read and written when the graph runs. It has no scratch: every executable graph has its own.
 
 
