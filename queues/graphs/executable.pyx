@@ -77,9 +77,8 @@ if TYPE_CHECKING:
 
 # -- what nodes do: checked and packed
 #
-# A work changes only by `rewrite`, when no other code has it. It owns copies of packed arguments, of bytes by value and
-# of its fill pattern, and references to everything else it uses. It only points to host memory, as in HIP: that memory
-# is read and written when the graph runs. It has no scratch: every executable graph has its own.
+# A work changes only by `rewrite`, when no other code has it. It owns copies of packed arguments, bytes by value and the
+# fill pattern, and refers to all else: host memory too, which is accessed when the graph runs (HIP). It has no scratch.
 
 
 cdef extern from "Python.h":

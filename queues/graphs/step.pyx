@@ -614,10 +614,12 @@ cdef class Step:
 
     cdef int leave_block(self) except -1:
         cdef void* thread = PyThreadState_Get()
-        open_steps.pop(<uintptr_t> thread, None)
         with cython.critical_section(self):
+            if open_steps.get(<uintptr_t> thread) is not self:
+                thread = self.thread  # another thread leaves it than the one that entered
             self.inside = self.inside and self.thread != thread  # another thread may have entered it since
             left = self.closed and not self.inside
+        open_steps.pop(<uintptr_t> thread, None)
         return self.give_back() if left else 0
 
     def __enter__(self) -> Step:

@@ -119,11 +119,10 @@ def retained(queue: pyopencl.CommandQueue) -> int:
     return <uintptr_t> handle
 
 
-def create_kernel(uintptr_t program, str name) -> int:
+def create_kernel(uintptr_t program, bytes name) -> int:
     """Return a new kernel object, owned by the caller. pyopencl's class also runs Python code, to set its arguments."""
-    cdef bytes encoded = name.encode()
     cdef cl_int error = 0
-    cdef void* handle = cl.CreateKernel(<void*> program, <const char*> encoded, &error)
+    cdef void* handle = cl.CreateKernel(<void*> program, <const char*> name, &error)
     check(failure(CALL_CreateKernel, <uint32_t> error) if error != 0 else 0)
     return <uintptr_t> handle
 

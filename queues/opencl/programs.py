@@ -88,7 +88,7 @@ class OpenCLKernel(DriverKernel):
         return operations.probe_argument_size(kernel, index, limit) or self._size_of(type_name)
 
     def create(self, follows: bool) -> int:
-        return operations.create_kernel(self._handle, self.name)
+        return operations.create_kernel(self._handle, self.name.encode())
 
 
 def redeclared(kernel: DriverKernel) -> list[declarations.Declared]:
