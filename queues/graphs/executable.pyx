@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 
 # -- what nodes do: checked and packed
 #
-# A work changes only by `rewrite`, when no other code has it. It owns copies of packed arguments, bytes by value and the
+# A work changes only by `rewrite`, when no other code has it. It owns copies of packed arguments, bytes by value and
 # fill pattern, and refers to all else: host memory too, which is accessed when the graph runs (HIP). It has no scratch.
 
 
