@@ -478,7 +478,7 @@ cdef void collect_used(QueueState* queue):
     with nogil:
         if queue.plans.staged:
             trim_staging(queue, dropped)
-        take_done_checkpoints(queue, markers)
+        take_done_checkpoints(queue, &markers)
         guard.leave()
         markers.clear()
         sort_in_fresh(queue.device, &done)

@@ -215,4 +215,4 @@ cdef Status record_keeping_gil(QueueState* queue, int use, Ref[Marker]& marker) 
 cdef void unlist_idle(DeviceState* device) noexcept nogil
 cdef bint note_listed_end(DeviceState* device) noexcept nogil
 cdef void take_markers(QueueState* queue, Refs[Marker]& markers) noexcept nogil
-cdef void take_done_checkpoints(QueueState* queue, Refs[Marker]& markers) noexcept nogil
+cdef void take_done_checkpoints(QueueState* queue, Refs[Marker]* markers) noexcept nogil

@@ -170,11 +170,6 @@ cdef Status ask_queue(QueueState* queue, bint* done) noexcept nogil:
 # -- points: epochs that can be waited for without waiting for what comes after them
 
 
-cdef void forget_done_checkpoints(QueueState* queue) noexcept nogil:  # the queue is locked
-    cdef Refs[Marker] markers
-    take_done_checkpoints(queue, markers)
-
-
 cdef Status mark_for_host(QueueState* queue, uint64_t epoch, Clock* clock, Ref[Marker]& marker) noexcept nogil:
     """Make a marker for the host, without waits. The queue is locked."""
     cdef void* event = NULL
@@ -212,11 +207,14 @@ cdef Status mark_early(QueueState* queue, Ref[Marker]& marker) noexcept nogil:
     return mark_before(queue, queue.order.before_pending, queue.order.clock_before, marker)
 
 
-cdef void take_done_checkpoints(QueueState* queue, Refs[Marker]& markers) noexcept nogil:  # the queue is locked
-    """Take the checkpoints that are done; the caller releases them after it has unlocked the queue."""
+cdef void take_done_checkpoints(QueueState* queue, Refs[Marker]* markers) noexcept nogil:  # the queue is locked
+    """Take the checkpoints that are done. The caller releases `markers` after it has unlocked the queue; with NULL they
+    are released at once, and nothing is allocated, as the submission of a command needs.
+    """
     cdef uint64_t done = completed_epoch(queue.epochs)
     while not queue.order.checkpoints.empty() and queue.order.checkpoints.front().get().epoch <= done:
-        markers.push_back(move(queue.order.checkpoints.front()))
+        if markers != NULL:
+            markers.push_back(move(queue.order.checkpoints.front()))
         queue.order.checkpoints.pop_front()
         queue.order.has_checkpoints = not queue.order.checkpoints.empty()
 
@@ -250,9 +248,9 @@ cdef Status add_checkpoint(QueueState* queue, uint64_t apart) noexcept nogil:  #
 
 cdef Status add_checkpoint_before_gate(QueueState* queue) noexcept nogil:  # the queue is locked
     """Mark this point before a host function, a gate or a wait for a held queue, so that waits for it exclude these."""
-    forget_done_checkpoints(queue)
+    take_done_checkpoints(queue, NULL)
     if queue.order.checkpoints.size() >= 8 and poll_marker(queue.order.checkpoints.front().get()) == DONE:
-        forget_done_checkpoints(queue)  # no other code may ever poll it
+        take_done_checkpoints(queue, NULL)  # no other code may ever poll it
     return add_checkpoint(queue, 1)
 
 
@@ -260,13 +258,13 @@ cdef Status add_checkpoints(QueueState* queue) noexcept nogil:  # the queue is l
     """Mark and poll a queue that may be full, because a program that never waits would not learn of its progress. While
     the device keeps up, there is one poll and one marker for each capacity; commands in between keep the GIL.
     """
-    forget_done_checkpoints(queue)
+    take_done_checkpoints(queue, NULL)
     # A poll takes the driver as long as a launch, so it is rare where the device does not keep up.
     if not queue.order.checkpoints.empty() and (
         submitted_epoch(queue.epochs) % max(queue.in_flight.room // WAYS, <uint64_t> 8) == 0
     ):
         if poll_marker(queue.order.checkpoints.front().get()) == DONE:
-            forget_done_checkpoints(queue)
+            take_done_checkpoints(queue, NULL)
     return add_checkpoint(queue, max(queue.in_flight.room // 2, <uint64_t> 1))
 
 
@@ -295,7 +293,7 @@ cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Ref[Marker]& 
         return 0
     if queue.adopted and not is_closed(queue):
         return take_marker(queue, use, marker)
-    forget_done_checkpoints(queue)
+    take_done_checkpoints(queue, NULL)
     for i in range(queue.order.checkpoints.size()):
         if queue.order.checkpoints[i].get().epoch >= epoch:
             marker = Ref[Marker].share(queue.order.checkpoints[i].get())
@@ -513,7 +511,7 @@ cdef bint ask_first_checkpoint(QueueState* queue) noexcept nogil:  # no lock is 
     cdef Guard guard
     if not guard.try_take(queue.lock):
         return True
-    forget_done_checkpoints(queue)
+    take_done_checkpoints(queue, NULL)
     if queue.order.checkpoints.empty() and refusal(queue) == 0:
         add_checkpoints(queue)
     if queue.order.checkpoints.empty():

@@ -128,7 +128,7 @@ class hipArray(Number):
     ----------
     format : Format
     width, height, depth : int
-        In elements, as they were given: 0 for a dimension that there is not. The depth counts layers or faces, too.
+        In elements, as they were given: 0 for an absent dimension. The depth counts layers or faces, too.
     flags : int
     row, rows, slices : int
         Bytes of a row, rows of a plane or layer, and planes or layers.

@@ -341,7 +341,7 @@ class ihipGraph(Number):
         return handle
 
     def forget_nodes(self) -> None:
-        """Make the handles let go of what nodes use, although a program may keep the handles."""
+        """Release what nodes use, although a program may keep their handles."""
         for handle in self._by_node.values():
             handle.node = handle.params = handle.child = None
         self._by_node.clear()

@@ -501,7 +501,7 @@ def hipMemPoolSetAttribute(mem_pool: Any, attr: int, value: Any) -> None:
 
 @api()
 def hipMemPoolTrimTo(mem_pool: Any, min_bytes_to_hold: int) -> None:
-    """Give back what nothing uses, until so much is reserved; ``(hipError_t,)``. See `forebay.MemoryPool.trim`.
+    """Free unused memory down to this many reserved bytes; ``(hipError_t,)``. See `forebay.MemoryPool.trim`.
 
     `mem_pool` is the pool, and `min_bytes_to_hold` a number of bytes; hipErrorInvalidValue for what is no pool. Waits
     for nothing.

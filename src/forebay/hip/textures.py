@@ -71,7 +71,7 @@ class TextureMemory:
     address : int
         In the device's memory.
     extent : (int, int, int)
-        In elements, 1 for a dimension that there is not.
+        In elements; 1 for an absent dimension.
     layers : int
     row, slice : int
         Bytes from one row to the next, and from one plane or layer to the next.
