@@ -29,9 +29,7 @@ from tests.helpers.processes import command as python
 
 TOGETHER = 25  # programs with failures on the same devices
 PATIENCE = 120  # seconds that a program may take
-patience = (
-    threading.Lock()
-)  # `faulthandler` has one timer, and without a GIL two threads that set it free its parts twice
+patience = threading.Lock()  # of `faulthandler`'s one timer: two threads that set it without a GIL free its parts twice
 COUNTS = ("compared", "processor", "failed", "errors", "pairs")
 
 
@@ -203,10 +201,8 @@ def main(programs, seed, processes, threads, watch, failures, check, hip, worker
     if failures:
         console.print(f"calls that failed   {counts['failed']:,}; operations with an error {counts['errors']:,}")
     console.print(f"wrong               {len(campaign.wrong)}  {' '.join(map(str, sorted(campaign.wrong)))}")
-    processor = counts["processor"] or float("inf")
-    console.print(
-        f"programs a second   {campaign.done / seconds:.0f}, of processor time {campaign.done / processor:.0f}"
-    )
+    done, processor = campaign.done, counts["processor"] or float("inf")
+    console.print(f"programs a second   {done / seconds:.0f}, of processor time {done / processor:.0f}")
     sys.exit(bool(campaign.wrong))
 
 

@@ -40,6 +40,13 @@ def program(device):
 
 
 @pytest.fixture
+def buffer(device):
+    buffer = device.zeros(64, "u4")
+    device.finish()
+    return buffer
+
+
+@pytest.fixture
 def calls(device, kernels, hold):
     """The driver calls of the test."""
     device.finish()

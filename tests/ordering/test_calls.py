@@ -10,11 +10,6 @@ from tests.observers.internals import room_of
 from .program import launch
 
 
-@pytest.fixture
-def buffer(device):
-    return device.zeros(64, "u4")
-
-
 def without_filling(queue, most, commands=1):
     """How often so many commands can follow each other, once at least and at most so often, before the queue has to be
     asked how far it is: it is full, as far as is known. So few commands in flight are never marked.

@@ -12,11 +12,6 @@ from tests.helpers.device_data import device_data
 from .program import holds, launch
 
 
-@pytest.fixture
-def buffer(device):
-    return device.empty(64, "u4")
-
-
 def test_a_failed_finish_is_no_finish(device, kernels, buffer, calls):
     queue = device.queue(blocking=False)
     launch(queue, kernels, buffer)

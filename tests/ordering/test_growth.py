@@ -31,13 +31,6 @@ def behind(made, holder, buffer, kernels, count):
 
 
 @pytest.fixture
-def buffer(device):
-    buffer = device.zeros(64, "u4")
-    device.finish()
-    return buffer
-
-
-@pytest.fixture
 def holder(made, buffer, hold):
     queue = made.pop()
     hold(queue)

@@ -1,5 +1,8 @@
 """Random programs with everything in the mix; ``python -m tools.campaign`` runs many more of them."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from forebay.queues.selection import select
@@ -8,7 +11,9 @@ from tests.helpers.observer import Calls
 from tests.helpers.processes import output_of
 
 from .happens_before import OrderError
-from .mixed import Bench
+from .mixed import Bench, recording, watching
+from .mixed_program import SOURCE
+from .program import SIZE
 
 # The layer looks for leaks after each test; the devices stay for all of them.
 pytestmark = [pytest.mark.threads, pytest.mark.needs("no validation layer")]
@@ -45,6 +50,27 @@ def test_waits_that_are_lost_are_found_though_the_bytes_may_be_right(bench, monk
             found.append(str(error))
     assert len(found) > 10
     assert all("is not ordered after" in each for each in found)
+
+
+def test_a_watched_launch_is_its_own_thread_s_though_another_launches_first(device):
+    """Two threads launch on one queue from steps: the first launch may be that of the operation that began last."""
+    kernel, memory = device.program(SOURCE)["advance"], device.zeros(SIZE, "u4")
+    null, queue, over, later = device.null_queue, device.queue(), threading.Event(), []
+
+    def launch(what, before=None):
+        with device.queue(blocking=False).step():
+            with watch.operation(null, [], [], what, may_be_collected=True) as operation:
+                before and before()
+                null.launch(kernel, SIZE, 1, memory, 1)
+            with watch.operation(queue, [operation], [], f"after {what}"):
+                queue.fill(memory, 3)
+        over.set()
+
+    with recording(device, wanted=True), watching(device, wanted=True) as watch, ThreadPoolExecutor(1) as other:
+        launch("the earlier one", lambda: later.append(other.submit(launch, "the later one")) or over.wait(0.3))
+        later.pop().result()
+        watch.end()
+        assert watch.pairs == 2
 
 
 @pytest.mark.skipif(select().backend in ("cuda", "nothing"), reason="another process has no mock driver")

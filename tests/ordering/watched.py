@@ -9,7 +9,7 @@ value, scratch that is measured, results, host functions, gates, and several thr
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from .happens_before import OrderError, Relation, operations_in
@@ -52,6 +52,7 @@ class Watch:
         self.read = len(self.calls)
         self.current = {}  # by thread: its operation
         self.collected = {}  # by handle: launches in open steps that were not submitted yet, in order
+        self.turns = {}  # by handle: the lock of launches that may be collected, of which threads make one at a time
         self.recordings = set()  # handles of what is recorded and not submitted
 
     def handle_of(self, queue):
@@ -81,25 +82,26 @@ class Watch:
     def operation(self, queue, after, memories, what, may_be_collected=False):
         """The calls of this thread in the block are those of one operation."""
         operation = Operation(what, self.handle_of(queue), list(after))
-        with self.lock:
-            self.follow()
-            for memory in memories:
-                if memory in self.ranges:
-                    operation.after += self.ranges[memory].before
-            self.current[threading.get_ident()] = operation
-            if may_be_collected:  # or launched at once; and another thread may submit it before this one is told
-                self.collected.setdefault(operation.handle, []).append(operation)
-        yield operation
-        with self.lock:
-            self.follow()
-            del self.current[threading.get_ident()]
-            if may_be_collected:
-                operation.collected = not operation.calls
-            elif not operation.calls and operation.barrier is not None:
-                self.submitted(operation, operation.barrier)
-            for memory in memories:
-                if memory in self.ranges:
-                    self.ranges[memory].users.append(operation)
+        with self.turns.setdefault(operation.handle, threading.Lock()) if may_be_collected else nullcontext():
+            with self.lock:
+                self.follow()
+                for memory in memories:
+                    if memory in self.ranges:
+                        operation.after += self.ranges[memory].before
+                self.current[threading.get_ident()] = operation
+                if may_be_collected:  # or launched at once; and another thread may submit it before this one is told
+                    self.collected.setdefault(operation.handle, []).append(operation)
+            yield operation
+            with self.lock:
+                self.follow()
+                del self.current[threading.get_ident()]
+                if may_be_collected:
+                    operation.collected = not operation.calls
+                elif not operation.calls and operation.barrier is not None:
+                    self.submitted(operation, operation.barrier)
+                for memory in memories:
+                    if memory in self.ranges:
+                        self.ranges[memory].users.append(operation)
 
     def end(self):
         """All threads have ended."""
