@@ -140,8 +140,10 @@ def compile_hip(
         work = _Compilation(clang, options, name, Path(folder), copies)
         work.write_headers(headers)
         module, log = work.module_of(source, expressions)
-        if " spir_kernel " not in module and VARIABLE.search(module):  # no driver takes a module without a kernel
+        if " spir_kernel " not in module:  # which no driver takes
             module, log = work.module_of(source + NO_KERNEL, expressions)
+            if not VARIABLE.search(module):
+                log = "\n".join(filter(None, [log, f"{work.name}: warning: the program has no kernel"]))
         compiled = work.finished(module, expressions, log)
         cache.put(key, dumps(compiled, work.files()))
     return compiled

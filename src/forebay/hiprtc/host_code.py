@@ -7,8 +7,10 @@ out: no kernel comes of it. Lines stay where they are; columns change. What a ke
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -128,14 +130,19 @@ class Mending:
         """Take out the code of the host that errors are in, or `whole` bodies; nothing if one of them is not there."""
         programs: dict[str, Program] = {}
         told: list[LeftOut] = []
-        for error in errors:
-            place = next((each for each in (error, *reversed(error.notes)) if each.file in self.texts), None)
+        places = [
+            next((each for each in (error, *reversed(error.notes)) if each.file in self.texts), None)
+            for error in errors
+        ]
+        for error, place in zip(errors, places, strict=True):
             if place is None:
                 return  # in a header of clang's or of these, and nothing tells who asked for it
             text = self.texts[place.file]
             offset = offset_of(text, place)
             if place.file not in programs:
-                programs[place.file] = Program(text, self._macros(error))
+                macros = self._macros(error)
+                there = [offset_of(text, each) for each in places if each and each.file == place.file]
+                programs[place.file] = Program(text, macros, kernel_names(self._seen or text), there)
             program = programs[place.file]
             what = _without_header(program, text, offset, error)
             what = what or program.leave_out(offset, whole, len(self.left_out) + len(told))
@@ -259,6 +266,8 @@ MACRO = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:\([^)\n]*\))?(?:[^\n\\]|\\.)*?__(?:device|global)__", re.MULTILINE | re.DOTALL
 )
 DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.)*", re.MULTILINE | re.DOTALL)
+CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(if|el|endif)(?:[^\n\\]|\\.)*", re.MULTILINE | re.DOTALL)
+KEPT = re.compile(rf"{CONDITIONAL.pattern.replace('(if', '(?:if')}|\n", re.MULTILINE | re.DOTALL)
 STOP = re.compile(r"[;({}\[]")
 TRANSPARENT = re.compile(r"(?:\bnamespace\b[^()=;]*|\bextern\s*)$")
 TYPE = re.compile(r"\s*(?:typedef\s+)?(?:struct|class|union|enum)\b")
@@ -283,8 +292,7 @@ ENUMERATOR = re.compile(r"(?:^|[{,])\s*(\w+)")
 WORD = re.compile(r"[A-Za-z_]\w*")
 MISSING = "__forebay_is_left_out"  # an incomplete type
 INSTANCE = r"((?:::)?\w+(?:::\w+)*\s*<(?:[^<>;]|<[^<>;]*>)*>)"
-LAUNCHED = re.compile(rf"{INSTANCE}\s*\)?\s*<<<")
-LAUNCHED_BY_MACRO = re.compile(rf"hipLaunchKernel(?:GGL)?\s*\(\s*(?:HIP_KERNEL_NAME\s*)?\(?\s*{INSTANCE}")
+NAMED = re.compile(rf"(?<![\w&:]){INSTANCE}")
 
 
 class _Item(NamedTuple):
@@ -296,27 +304,34 @@ class _Item(NamedTuple):
 class Program:
     """A program out of which code of the host is taken.
 
-    `more` are macros that stand for words of the device, besides those that it defines itself.
+    `more` are macros that stand for words of the device, besides those that it defines itself; `kernels` the names of
+    all kernels; `places` where something may be taken out: other branches of the preprocessor than theirs do not count.
     """
 
-    def __init__(self, text: str, more: Sequence[str] = ()) -> None:
+    def __init__(
+        self, text: str, more: Sequence[str] = (), kernels: Set[str] = frozenset(), places: Sequence[int] = ()
+    ) -> None:
         self._text = text
+        self._kernels = kernels
         self.hidden: set[str] = set()  # what kernels must not have, because it was left out without a trace
-        quiet = QUIET.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+        quiet = self._quiet = QUIET.sub(lambda found: blanked(found[0]), text)
         macros = [*MACRO.findall(quiet), *more]
         self._device = re.compile("|".join([DEVICE.pattern, *(rf"\b{name}\b" for name in macros)]))
-        self._bare = DIRECTIVE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), quiet)
+        self._bare = DIRECTIVE.sub(lambda found: blanked(found[0]), quiet)
+        for start, end in other_branches(quiet, places):
+            self._bare = self._bare[:start] + blanked(self._bare[start:end]) + self._bare[end:]
         self._cuts: dict[tuple[int, int], str] = {}
 
     def text(self) -> str:
-        """Return what is left."""
+        """Return what is left. Conditions of the preprocessor stay."""
         text, inner = self._text, -1
         for start, end in sorted(self._cuts, key=lambda cut: (cut[0], -cut[1])):
             if end <= inner:  # within another
                 del self._cuts[start, end]
             inner = max(inner, end)
         for (start, end), instead in sorted(self._cuts.items(), reverse=True):
-            text = text[:start] + instead + "\n" * text.count("\n", start, end) + text[end:]
+            kept = KEPT.findall(self._quiet, start, end)
+            text = text[:start] + instead + "".join(kept) + text[end:]
         return text
 
     def blank(self, start: int, end: int) -> None:
@@ -487,10 +502,9 @@ class Program:
         self._cuts[start, at] = f"{self._instances(start, at)}{instead};"
 
     def _instances(self, start: int, end: int) -> str:
-        """The instances of kernels that a statement launches, which are still wanted."""
-        text = self._text[start:end]
-        found = [*LAUNCHED.findall(text), *LAUNCHED_BY_MACRO.findall(text)]
-        return "".join(f"(void)&{' '.join(name.split())};" for name in dict.fromkeys(found))
+        """The instances of kernels that a statement names, launched or handed on, which are still wanted."""
+        found = dict.fromkeys(instances(self._text[start:end], self._kernels))
+        return "".join(f"(void)&{' '.join(name.split())};" for name in found)
 
     def _past_space(self, at: int, end: int) -> int:
         while at < end and self._bare[at].isspace():
@@ -504,6 +518,26 @@ class Program:
             if not depth:
                 return found.end()
         return len(self._bare)
+
+
+def blanked(text: str) -> str:
+    """Return as many spaces, on the same lines."""
+    return re.sub(r"[^\n]", " ", text)
+
+
+def other_branches(text: str, places: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The branches of the preprocessor's conditions that are not compiled where another of them has a place."""
+    chains: list[list[int]] = []
+    for found in CONDITIONAL.finditer(text):
+        if found[1] == "if":
+            chains.append([])
+        if chains:
+            chains[-1].append(found.start())
+        if found[1] == "endif" and chains:
+            branches = [*itertools.pairwise(chains.pop())]
+            has_place = [any(start < place < end for place in places) for start, end in branches]
+            if any(has_place):
+                yield from (each for each, is_there in zip(branches, has_place, strict=True) if not is_there)
 
 
 def without_template(head: str) -> str:
@@ -561,6 +595,10 @@ def is_function(head: str) -> bool:
 
 DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:\([^)\n]*\))?(.*)$", re.MULTILINE)
 GLOBAL = re.compile(r"\b__global__\b|\b__attribute__\s*\(\(\s*(?:__)?global")
+GLOBAL_ATTRIBUTE = re.compile(r"__attribute__\s*\(\(\s*(?:__)?global(?:__)?\s*\)\)")
+BALANCED = functools.reduce(lambda inner, _: rf"\((?:[^()]|{inner})*\)", range(4), r"\([^()]*\)")
+ATTRIBUTE = re.compile(rf"\b__(?:attribute|launch_bounds)__\s*{BALANCED}")
+KERNEL = re.compile(r"\b__global__\b[^;{}()]*?\b(\w+)\s*\(")
 MARKER = re.compile(r'^# \d+ "((?:[^"\\\n]|\\.)*)"[ \d]*\n', re.MULTILINE)
 KEYWORDS = frozenset(WORD.findall("""
     alignas auto bool break case catch char class const constexpr continue decltype default delete do
@@ -595,12 +633,22 @@ def device_macros(text: str) -> list[str]:
         pattern = re.compile("|".join([DEVICE.pattern, *(rf"\b{name}\b" for name in found)]))
 
 
+def kernel_names(text: str) -> set[str]:
+    """Return the names of the kernels that a program defines or declares."""
+    return {*KERNEL.findall(ATTRIBUTE.sub("", GLOBAL_ATTRIBUTE.sub("__global__", text)))}
+
+
+def instances(text: str, kernels: Set[str]) -> Iterator[str]:
+    """The instances of kernels that are templates, as a text names them."""
+    for name in NAMED.findall(text):
+        if name.partition("<")[0].rpartition(":")[2].strip() in kernels:
+            yield name
+
+
 def reached_names(text: str) -> set[str]:
     """Return the names in kernels, in launches and in variables of the device, and in what these name of the rest."""
     declared = _declared(Program(text))
-    reached = {
-        word for name in [*LAUNCHED.findall(text), *LAUNCHED_BY_MACRO.findall(text)] for word in WORD.findall(name)
-    }
+    reached = {word for name in instances(text, kernel_names(text)) for word in WORD.findall(name)}
     while True:
         now = [each for each in declared if each.is_root or each.head & reached]
         if not now:

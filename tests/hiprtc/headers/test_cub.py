@@ -148,6 +148,11 @@ WARPS = {
         lambda v, w: segments(AFTER_TAILS, np.max),
     "Scan(scan[i / 16]).Scan(v, a, b, 1000, cub::Sum()); r = a + 10000 * b": lambda v, w: (1000 + SUMS + 10000 * (1000 + SUMS - SIXTEENS)).ravel(),
     "Scan(scan[i / 16]).ExclusiveSum(v, a, b); r = a + 10000 * b": lambda v, w: (SUMS - SIXTEENS + 10000 * SUMS[:, -1:]).ravel(),
+    "Scan(scan[i / 16]).ExclusiveScan(v, a, 5, hipcub::Max(), b); r = a + 1000 * b":
+        lambda v, w: (np.maximum.accumulate(np.insert(SIXTEENS, 0, 5, 1), 1)[:, :-1] + 1000 * SIXTEENS.max(1, keepdims=True)).ravel(),
+    "Scan(scan[i / 16]).ExclusiveScan(v, a, cub::Sum(), b); r = (i % 16 ? a : 0) + 10000 * b":
+        lambda v, w: (SUMS - SIXTEENS + 10000 * SUMS[:, -1:]).ravel(),
+    "Scan(scan[i / 16]).ExclusiveScan(v, a, cub::Sum()); r = i % 16 ? a : 0": lambda v, w: (SUMS - SIXTEENS).ravel(),
     "Scan(scan[i / 16]).InclusiveSum(v, a); r = a": lambda v, w: SUMS.ravel(),
     "Scan(scan[i / 16]).ExclusiveSum(v, a); r = a": lambda v, w: (SUMS - SIXTEENS).ravel(),
     "Scan(scan[i / 16]).Broadcast(v, 9)": lambda v, w: SIXTEENS[:, 9].repeat(16),

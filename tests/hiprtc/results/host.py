@@ -18,9 +18,6 @@ import numpy as np
 
 from forebay.hiprtc.clang import INCLUDE, Clang
 
-from ...helpers.hip_sources import KEPT_HEADERS
-from ...hip_collections import without_failing_host
-
 HERE = Path(__file__).parent
 NAME = "k.hip"
 FLAGS = (
@@ -34,8 +31,15 @@ EXTERN_SHARED = re.compile(
     rf"((?:(?:\b(?:extern|static|volatile|const|__shared__)\b|{ATTRIBUTE})\s*)+)([\w:<>,\s]+?)\s*(?:{ATTRIBUTE})?\s*"
     r"\b(\w+)\s*\[\s*\]\s*;"
 )
-ERROR_LINE = re.compile(r"^k\.hip:(\d+):\d+: (?:fatal )?error: ", re.MULTILINE)
 DYNAMIC = re.compile(r"HIP_DYNAMIC_SHARED\(\s*([^,]+?)\s*,\s*(\w+)\s*\)\s*;?")
+# Headers of C and C++ that kernels may need.
+KEPT_HEADERS = {
+    "algorithm", "array", "assert.h", "bit", "bitset", "cassert", "cctype", "cfloat", "cinttypes", "climits", "cmath",
+    "compare", "complex", "concepts", "cstdarg", "cstddef", "cstdint", "cstdio", "cstdlib", "cstring", "ctype.h",
+    "float.h", "functional", "initializer_list", "inttypes.h", "iterator", "limits", "limits.h", "math.h", "new",
+    "numbers", "numeric", "optional", "ranges", "ratio", "span", "stdarg.h", "stdbool.h", "stddef.h", "stdint.h",
+    "stdio.h", "stdlib.h", "string.h", "tuple", "type_traits", "utility", "variant",
+}  # fmt: skip
 SECONDS = 8
 ENDLESS = "does not end"
 GUARD = 64 << 20
@@ -83,22 +87,9 @@ class HostProgram:
             f"{{ host::run(&{name}, g, b, n, a); }}"
             for i, name in enumerate(kernels)
         ]
-        text = on_host(source)
-        for _ in range(8):
-            log = self._compiled(clang, folder, "\n".join([text, *table]))
-            if not log:
-                break
-            lines = text.count("\n") + 1
-            wrong = {int(line) - lines - 1 for line in ERROR_LINE.findall(log) if int(line) > lines}
-            places = ((line, ERROR_LINE.match(line)) for line in log.splitlines())
-            of_text = "\n".join(line for line, found in places if not found or int(found[1]) <= lines)
-            mended = without_failing_host(text, of_text)
-            if mended is None and not wrong:
-                raise HostError(next((line for line in log.splitlines() if "error:" in line), log[-200:]))
-            text = text if mended is None else mended
-            table = ["" if number in wrong else line for number, line in enumerate(table)]
-        else:
-            raise HostError("does not compile for the host")
+        log = self._compiled(clang, folder, "\n".join([on_host(source), *table]))
+        if log:
+            raise HostError(next((line for line in log.splitlines() if "error:" in line), log[-200:]))
         linked = folder / "k.so"
         link = "g++", "-shared", str(folder / "k.o"), "-o", str(linked), "-lm"
         subprocess.run(link, check=True, capture_output=True)

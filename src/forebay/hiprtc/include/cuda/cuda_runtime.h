@@ -37,19 +37,17 @@ inline constexpr cudaError_t cudaErrorNotReady = hipErrorNotReady;
 inline constexpr cudaError_t cudaErrorNotSupported = hipErrorNotSupported;
 inline constexpr cudaError_t cudaErrorUnknown = hipErrorUnknown;
 inline constexpr cudaError_t cudaErrorLaunchFailure = hipErrorLaunchFailure;
-enum {
-    cudaStreamDefault = 0,
-    cudaStreamNonBlocking = 1,
-    cudaEventDefault = 0,
-    cudaEventBlockingSync = 1,
-    cudaEventDisableTiming = 2,
-    cudaHostAllocDefault = 0,
-    cudaHostAllocPortable = 1,
-    cudaHostAllocMapped = 2,
-    cudaHostAllocWriteCombined = 4,
-    cudaMemAttachGlobal = 1,
-    cudaMemAttachHost = 2,
-};
+#define cudaStreamDefault 0
+#define cudaStreamNonBlocking 1
+#define cudaEventDefault 0
+#define cudaEventBlockingSync 1
+#define cudaEventDisableTiming 2
+#define cudaHostAllocDefault 0
+#define cudaHostAllocPortable 1
+#define cudaHostAllocMapped 2
+#define cudaHostAllocWriteCombined 4
+#define cudaMemAttachGlobal 1
+#define cudaMemAttachHost 2
 
 __host__ const char* cudaGetErrorString(cudaError_t);
 __host__ const char* cudaGetErrorName(cudaError_t);

@@ -40,17 +40,15 @@ enum hipMemcpyKind {
     hipMemcpyDefault = 4,
 };
 
-enum {
-    hipStreamDefault = 0,
-    hipStreamNonBlocking = 1,
-    hipEventDefault = 0,
-    hipEventBlockingSync = 1,
-    hipEventDisableTiming = 2,
-    hipHostMallocDefault = 0,
-    hipHostMallocPortable = 1,
-    hipHostMallocMapped = 2,
-    hipHostMallocCoherent = 0x40000000,
-};
+#define hipStreamDefault 0
+#define hipStreamNonBlocking 1
+#define hipEventDefault 0
+#define hipEventBlockingSync 1
+#define hipEventDisableTiming 2
+#define hipHostMallocDefault 0
+#define hipHostMallocPortable 1
+#define hipHostMallocMapped 2
+#define hipHostMallocCoherent 0x40000000
 
 struct hipDeviceProp_t {
     char name[256], gcnArchName[256];

@@ -322,6 +322,26 @@ class WarpScan {
         T before = __shfl_up(inclusive, 1, Threads);
         result = __lane_id() & (Threads - 1) ? op(first, before) : first;
     }
+    // `total` is what all lanes have, without `first`. Without that the first lane's result is not set.
+    template <class Op>
+    __device__ void ExclusiveScan(T value, T& result, T first, Op op, T& total) {
+        InclusiveScan(value, total, op);
+        T before = __shfl_up(total, 1, Threads);
+        result = __lane_id() & (Threads - 1) ? op(first, before) : first;
+        total = __shfl(total, Threads - 1, Threads);
+    }
+    template <class Op>
+    __device__ void ExclusiveScan(T value, T& result, Op op) {
+        T inclusive;
+        InclusiveScan(value, inclusive, op);
+        result = __shfl_up(inclusive, 1, Threads);
+    }
+    template <class Op>
+    __device__ void ExclusiveScan(T value, T& result, Op op, T& total) {
+        InclusiveScan(value, total, op);
+        result = __shfl_up(total, 1, Threads);
+        total = __shfl(total, Threads - 1, Threads);
+    }
     __device__ void InclusiveSum(T value, T& result) { InclusiveScan(value, result, hipcub::Sum()); }
     __device__ void InclusiveSum(T value, T& result, T& total) {
         InclusiveSum(value, result);

@@ -15,6 +15,7 @@
 #define CUB_LOG_WARP_THREADS(...) 5
 #define CUB_WARP_THREADS(...) 32
 #define HIPCUB_WARP_THREADS 32
+#define HIPCUB_ARCH 1
 #define HIPCUB_DEVICE_WARP_THREADS 32
 #define CUB_RUNTIME_FUNCTION __host__ __device__
 #define HIPCUB_RUNTIME_FUNCTION __host__ __device__

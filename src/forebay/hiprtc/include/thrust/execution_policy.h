@@ -14,6 +14,8 @@ struct execution_policy {
     __host__ __device__ execution_policy on(Stream) const {
         return {};
     }
+    template <class Allocator>
+    __host__ execution_policy operator()(Allocator&&) const;
 };
 inline constexpr execution_policy seq, host, device;
 namespace hip {
