@@ -5,9 +5,9 @@
     python -m tests.hip_collections ggml/src/ggml-cuda --include ../../include --include ..
     python -m tests.hip_collections HIP-Examples --architecture 9.0      # by NVRTC, without a GPU
 
-Each file that defines a kernel goes to `hiprtc` whole, with the folders and macros of its build. The compiler leaves out
-code of the host that does not compile. Nothing is loaded or run. The exit status is 1 when less than `--at-least` of the
-files compile.
+Each file that defines a kernel goes to `hiprtc` whole, with the folders and macros of its build. The compiler leaves
+out code of the host that does not compile. Nothing is loaded or run. The exit status is 1 when less than `--at-least`
+of the files compile.
 """
 
 from __future__ import annotations
