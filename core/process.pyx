@@ -128,7 +128,7 @@ ADVICE = "after a fork, which drivers do not survive: fork before devices are lo
 
 cdef extern from *:
     """
-    static int forebay_started = 0;
+    static forebay::Relaxed<int> forebay_started;
     static int forebay_forked = 0;
 
     #ifndef _WIN32
@@ -156,7 +156,7 @@ cdef extern from *:
     static int forebay_watch_forks() { return 0; }
     #endif
     """
-    bint started "forebay_started"  # drivers, by this process or one that it was forked from
+    relaxed_bint started "forebay_started"  # drivers, by this process or one that it was forked from
     bint forked "forebay_forked"
     # Not by os.register_at_fork: before it calls anything in the child, CPython drops the `threading.local` values of
     # other threads, and with them the last references to the parent's objects.

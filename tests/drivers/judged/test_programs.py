@@ -61,7 +61,7 @@ def test_two_threads_hold_build_launch_and_close(device, kernels):
 RUNS = [  # (folders, least number of tests)
     (["tests/ordering", "tests/themes"], 600),
     (["tests/graphs", "tests/steps", "tests/memory/test_peers.py", "tests/memory/test_ipc.py",
-      "tests/hip/addresses/test_interprocess.py"], 300),
+      "tests/hip/addresses/test_interprocess.py"], 280),
 ]  # fmt: skip
 
 

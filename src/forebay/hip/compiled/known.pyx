@@ -12,6 +12,7 @@ from libc.stdlib cimport free as free_piece, malloc
 from libc.string cimport memcpy, memmove
 from libcpp.vector cimport vector
 
+from forebay.core.ownership cimport relaxed_bint
 from forebay.core.state cimport QueueState
 from forebay.hip.compiled.calls cimport (
     Address, front, note_success, ok, pointer_class, queue_of, queue_of_null, raise_pending, read, succeed,
@@ -177,7 +178,7 @@ cdef object guard = object()
 # what `connect` has set
 cdef object allocation_class = None
 cdef object of_device = None
-cdef bint has_addresses = True  # as far as is known
+cdef relaxed_bint has_addresses = True  # as far as is known
 cdef tuple kinds_to_free = ()
 
 
