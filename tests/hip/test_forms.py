@@ -128,7 +128,7 @@ LISTS = {name: _Forms.LISTS & inspect.signature(getattr(hip, name)).parameters.k
 
 
 @pytest.mark.parametrize("name", [name for name, lists in LISTS.items() if lists])
-def test_each_function_with_lists_can_be_called_without_them(name):
+def test_each_function_with_lists_can_be_called_without_them(device, name):
     function = getattr(hip, name)
     given = [0] * (len(inspect.signature(function).parameters) - len(LISTS[name]))
     assert function(*given)[1:] == (None,) * (function.outputs + len(LISTS[name]))
@@ -152,6 +152,6 @@ def test_a_module_whose_options_are_left_out(device):
     ("hipGetDeviceProperties", (hip.hipExtent(), 0), {}, "fills in no hipExtent"),
     ("hipGraphInstantiate", (1, 2, 3, 4), {}, "positional arguments but 4 were given"),
 ])  # fmt: skip
-def test_other_arguments_are_refused(name, arguments, named, message):
+def test_other_arguments_are_refused(device, name, arguments, named, message):
     with pytest.raises((TypeError, ArgumentTypeError), match=message):
         getattr(hip, name)(*arguments, **named)
