@@ -2,10 +2,13 @@
 #pragma once
 
 #include <hip/hip_vector_types.h>
+#include <hip/host_enumerations.h>
 #include <stddef.h>
 
 typedef struct ihipStream_t* hipStream_t;
 typedef struct ihipEvent_t* hipEvent_t;
+#define hipStreamLegacy ((hipStream_t)1)
+#define hipStreamPerThread ((hipStream_t)2)
 typedef struct ihipCtx_t* hipCtx_t;
 typedef struct ihipModule_t* hipModule_t;
 typedef struct ihipModuleSymbol_t* hipFunction_t;
@@ -18,37 +21,6 @@ typedef int hipDevice_t;
 typedef void (*hipHostFn_t)(void*);
 typedef void (*hipStreamCallback_t)(hipStream_t, int, void*);
 
-enum hipError_t {
-    hipSuccess = 0,
-    hipErrorInvalidValue = 1,
-    hipErrorOutOfMemory = 2,
-    hipErrorMemoryAllocation = 2,
-    hipErrorNotInitialized = 3,
-    hipErrorInvalidDevice = 101,
-    hipErrorNotFound = 500,
-    hipErrorNotReady = 600,
-    hipErrorLaunchFailure = 719,
-    hipErrorNotSupported = 801,
-    hipErrorUnknown = 999,
-};
-
-enum hipMemcpyKind {
-    hipMemcpyHostToHost = 0,
-    hipMemcpyHostToDevice = 1,
-    hipMemcpyDeviceToHost = 2,
-    hipMemcpyDeviceToDevice = 3,
-    hipMemcpyDefault = 4,
-};
-
-#define hipStreamDefault 0
-#define hipStreamNonBlocking 1
-#define hipEventDefault 0
-#define hipEventBlockingSync 1
-#define hipEventDisableTiming 2
-#define hipHostMallocDefault 0
-#define hipHostMallocPortable 1
-#define hipHostMallocMapped 2
-#define hipHostMallocCoherent 0x40000000
 
 struct hipDeviceProp_t {
     char name[256], gcnArchName[256];

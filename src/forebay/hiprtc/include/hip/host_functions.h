@@ -11,13 +11,14 @@ extern "C" __host__ hipError_t hipConfigureCall(dim3, dim3, size_t = 0, hipStrea
 #define FOREBAY_LAUNCH(kernel, grid, block, shared, stream, ...) kernel<<<grid, block, shared, stream>>>(__VA_ARGS__)
 #define hipLaunchKernelGGL(kernel, ...) FOREBAY_LAUNCH((kernel), __VA_ARGS__)
 
+// They have bodies, since nothing else could define them for types of the program's own, such as lambdas.
 #define FOREBAY_CUDA(name)         \
     template <class... Arguments>  \
-    __host__ hipError_t cuda##name(Arguments&&...);
+    __host__ hipError_t cuda##name(Arguments&&...) { return hipError_t(); }
 #define FOREBAY_HOST(name)         \
     FOREBAY_CUDA(name)             \
     template <class... Arguments>  \
-    __host__ hipError_t hip##name(Arguments&&...);
+    __host__ hipError_t hip##name(Arguments&&...) { return hipError_t(); }
 FOREBAY_HOST(ArrayDestroy) FOREBAY_HOST(BindTexture) FOREBAY_HOST(BindTexture2D) FOREBAY_HOST(BindTextureToArray)
 FOREBAY_HOST(BindTextureToMipmappedArray) FOREBAY_HOST(CreateSurfaceObject) FOREBAY_HOST(CreateTextureObject)
 FOREBAY_HOST(DestroySurfaceObject) FOREBAY_HOST(DestroyTextureObject) FOREBAY_HOST(DeviceCanAccessPeer)
@@ -61,18 +62,13 @@ FOREBAY_CUDA(StreamDestroy) FOREBAY_CUDA(StreamSynchronize)
 #undef FOREBAY_CUDA
 #undef FOREBAY_HOST
 
-// Attributes of a function, with which a program asks for more shared memory.
-enum hipFuncAttribute {
-    hipFuncAttributeMaxDynamicSharedMemorySize = 8,
-    hipFuncAttributePreferredSharedMemoryCarveout = 9,
+// With attributes of a function a program asks for more shared memory.
 #ifndef __CUDACC_RTC__  // which has CUDA's
-    cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
-    cudaFuncAttributePreferredSharedMemoryCarveout = 9,
+inline constexpr hipFuncAttribute cudaFuncAttributeMaxDynamicSharedMemorySize = hipFuncAttributeMaxDynamicSharedMemorySize;
+inline constexpr hipFuncAttribute cudaFuncAttributePreferredSharedMemoryCarveout =
+    hipFuncAttributePreferredSharedMemoryCarveout;
+inline constexpr hipFuncCache_t cudaFuncCachePreferNone = hipFuncCachePreferNone;
+inline constexpr hipFuncCache_t cudaFuncCachePreferShared = hipFuncCachePreferShared;
+inline constexpr hipFuncCache_t cudaFuncCachePreferL1 = hipFuncCachePreferL1;
+inline constexpr hipFuncCache_t cudaFuncCachePreferEqual = hipFuncCachePreferEqual;
 #endif
-};
-enum hipFuncCache_t {
-    hipFuncCachePreferNone, hipFuncCachePreferShared, hipFuncCachePreferL1, hipFuncCachePreferEqual,
-#ifndef __CUDACC_RTC__
-    cudaFuncCachePreferNone = 0, cudaFuncCachePreferShared, cudaFuncCachePreferL1, cudaFuncCachePreferEqual,
-#endif
-};
