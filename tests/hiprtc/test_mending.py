@@ -166,6 +166,7 @@ LEFT_OUT = {
     "void f() { for (x : bad) { y(); } }": "void f() { for (;GONE;) { y(); } }",
     "void f() { if (a) g(); else if (bad) h(); }": "void f() { if (a) g(); else if (GONE) h(); }",
     "void f() { if (a) { g(bad); } }": "void f() { if (a) { GONE; } }",
+    "void f() { if constexpr (a) { g(bad); } }": "void f() { if constexpr (a) { GONE; } }",
     "void f() { try { g(); } catch (bad e) { } }": "void f() { try { g(); } catch (...) { } }",
     "void f() { auto l = [] { bad; }; g(); }": "void f() { GONE; g(); }",
     "void f() { k<int, 3><<<g, b>>>(bad); }": "void f() { (void)&k<int, 3>;GONE; }",

@@ -259,7 +259,7 @@ def _members(text: str, start: int, rest: str) -> Iterator[int]:
 
 
 DEVICE = re.compile(
-    r"\b(?:__(?:device|global|constant|managed|shared|noinline)__|constexpr|consteval)\b"
+    r"\b(?:__(?:device|global|constant|managed|shared|noinline)__|constexpr(?!\s*\()|consteval)\b"
     r"|\b__attribute__\s*\(\(\s*(?:__)?(?:device|global|shared)"
 )
 MACRO = re.compile(
