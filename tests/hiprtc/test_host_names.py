@@ -58,6 +58,21 @@ def test_numbers_are_those_of_forebay_hip(compiled):
     assert compiled(KERNEL.replace("x[0] = 1;", checks)).made.log == ""
 
 
+SIZES = {
+    "mutex": 40,
+    "shared_timed_mutex": 56,
+    "condition_variable": 48,
+    "thread": 8,
+    "future<int>": 16,
+    "promise<int>": 24,
+}
+
+
+def test_classes_with_threads_are_as_large_as_the_host_has_them(compiled):
+    checks = " ".join(f"static_assert(sizeof(std::{name}) == {nbytes});" for name, nbytes in SIZES.items())
+    compiled(HOST + KERNEL.replace("x[0] = 1;", checks))  # libstdc++'s, on x86-64
+
+
 @pytest.mark.parametrize("standard", ["17", "20"])
 def test_code_of_the_host_with_threads_is_read(compiled, standard):
     assert compiled(HOST + KERNEL, [f"-std=c++{standard}"]).made.log == ""

@@ -79,7 +79,7 @@ public:
     __host__ __device__ Held(int v) : value(v) {}
     __device__ int get() const { return value; }
     void save(library::File& file) { file << value; }
-    std::thread thread;
+    library::Thread thread;
 };
 inline int max(int a, int b) { return a > b ? a : b; }
 template <class T> void run(library::Handle handle, T* x) { scale<T, 4><<<1, 32>>>(x, handle); }
@@ -102,7 +102,7 @@ extern "C" __global__ void held(int* x) { x[0] = max(x[0], sizeof(int)); }
 @pytest.mark.needs("a compiler of its own", "SPIR-V")
 @pytest.mark.long
 def test_code_of_the_host_that_does_not_compile_is_left_out(compiled):
-    source = HOST.replace("    std::thread thread;\n", "")
+    source = HOST.replace("    library::Thread thread;\n", "")
     program = compiled(source)
     floats, doubles, numbers = (np.arange(32, dtype=kind) for kind in ("f4", "f8", "i4"))
     program.run("shift<float>", 1, 32, floats, np.float32(2))
@@ -146,7 +146,7 @@ def test_a_function_that_stays_wrong_loses_its_body():
     (HOST + "__device__ int wrong(int x) { return library::of_device(x); }", -1, "'library'"),
     (HOST + '#include "own.h"', -1, "'own.h' file not found"),
     (HOST + "__constant__ library::Type value;", -1, "'library'"),
-    (HOST, "std::thread thread;", "'thread'"),
+    (HOST, "library::Thread thread;", "'library'"),
     (
         "struct A { int f(); };\n__device__ int A::f() const { return 1; }\n__global__ void k() { }",
         2,

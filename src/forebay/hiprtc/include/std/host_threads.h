@@ -1,11 +1,14 @@
 // Threads of the standard library by name only, for code of the host beside kernels, which is read and never compiled.
-// What a program passes types of its own, such as lambdas, has a body, since nothing else could define it.
+// Sizes are those of libstdc++ on x86-64. What a program passes types of its own, such as lambdas, has a body, since
+// nothing else could define it.
 #pragma once
 #include <__config>
 #if !_LIBCPP_HAS_THREADS
 namespace std {
-#define FOREBAY_MUTEX(name, ...)                                     \
+#define FOREBAY_MUTEX(name, nbytes, ...)                             \
     class name {                                                     \
+        alignas(8) char room[nbytes];                                \
+                                                                     \
       public:                                                        \
         __host__ name();                                             \
         name(const name&) = delete;                                  \
@@ -22,18 +25,20 @@ namespace std {
     __host__ void lock_shared();                                     \
     __host__ void unlock_shared();                                   \
     __host__ bool try_lock_shared();
-FOREBAY_MUTEX(mutex)
-FOREBAY_MUTEX(recursive_mutex)
-FOREBAY_MUTEX(timed_mutex, FOREBAY_TIMED)
-FOREBAY_MUTEX(recursive_timed_mutex, FOREBAY_TIMED)
-FOREBAY_MUTEX(shared_mutex, FOREBAY_SHARED)
-FOREBAY_MUTEX(shared_timed_mutex, FOREBAY_SHARED FOREBAY_TIMED)
+FOREBAY_MUTEX(mutex, 40)
+FOREBAY_MUTEX(recursive_mutex, 40)
+FOREBAY_MUTEX(timed_mutex, 40, FOREBAY_TIMED)
+FOREBAY_MUTEX(recursive_timed_mutex, 40, FOREBAY_TIMED)
+FOREBAY_MUTEX(shared_mutex, 56, FOREBAY_SHARED)
+FOREBAY_MUTEX(shared_timed_mutex, 56, FOREBAY_SHARED FOREBAY_TIMED)
 #undef FOREBAY_MUTEX
 #undef FOREBAY_TIMED
 #undef FOREBAY_SHARED
 
 enum class cv_status { no_timeout, timeout };
 class condition_variable {
+    alignas(8) char room[48];
+
   public:
     __host__ condition_variable();
     condition_variable(const condition_variable&) = delete;
@@ -45,9 +50,13 @@ class condition_variable {
     template <class Lock, class Time> __host__ cv_status wait_until(Lock&, const Time&);
     template <class Lock, class Time, class Condition> __host__ bool wait_until(Lock&, const Time&, Condition) { return true; }
 };
-using condition_variable_any = condition_variable;
+class condition_variable_any : public condition_variable {
+    alignas(8) char more[16];
+};
 
 class thread {
+    unsigned long handle;
+
   public:
     using id = unsigned long;
     using native_handle_type = unsigned long;
@@ -75,6 +84,8 @@ enum class launch { async = 1, deferred = 2 };
 enum class future_status { ready, timeout, deferred };
 template <class T>
 class future {
+    void* room[2];
+
   public:
     __host__ future() noexcept;
     __host__ future(future&&) noexcept;
@@ -90,6 +101,8 @@ class future {
 template <class T> using shared_future = future<T>;
 template <class T>
 class promise {
+    void* room[3];
+
   public:
     __host__ promise();
     __host__ promise(promise&&) noexcept;
