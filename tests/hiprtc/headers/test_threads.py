@@ -132,15 +132,15 @@ CASES = {
             cg::thread_block block = cg::this_thread_block();
             auto tile = cg::tiled_partition<8>(block);
             cg::thread_block_tile<4> four = cg::tiled_partition<4>(tile);
-            int i = block.thread_rank(); int* o = out + i * 12;
+            int i = block.thread_rank(); int* o = out + (i + 64 * blockIdx.x) * 12;
             o[0] = sum(tile, x[i]); o[1] = tile.thread_rank() + 100 * tile.meta_group_rank() + 10000 * tile.meta_group_size();
             o[2] = cg::reduce(four, x[i], cg::plus<int>()); o[3] = cg::reduce(tile, x[i], cg::greater<int>());
             o[4] = cg::inclusive_scan(tile, x[i]); o[5] = cg::exclusive_scan(tile, x[i], cg::plus<int>());
             o[6] = tile.ballot(x[i] & 1); o[7] = tile.any(x[i] == 3) + 2 * tile.all(x[i] >= 0);
             o[8] = whole(block); o[9] = whole(tile); o[10] = block.size() + block.group_index().x + block.group_dim().x;
-            o[11] = cg::this_grid().thread_rank();
+            o[11] = cg::this_grid().thread_rank() + whole(cg::this_grid());
             cg::sync(block); tile.sync();
-        }""", 1, 64, RNG.integers(0, 50, 64, dtype="i4"), zeros(64 * 12)),
+        }""", 2, 64, RNG.integers(0, 50, 64, dtype="i4"), zeros(128 * 12)),
     "groups of groups": case("""
         namespace cg = cooperative_groups;
         __global__ void k(int* out) {

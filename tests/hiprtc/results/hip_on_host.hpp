@@ -190,6 +190,7 @@ struct thread_block {
     static INLINED void sync() { __syncthreads(); }
 };
 struct grid_group {
+    static unsigned long long size() { return 1ull * gridDim.x * gridDim.y * gridDim.z * blockDim.x * blockDim.y * blockDim.z; }
     static unsigned thread_rank() { return (blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z)) * thread_block::size() + thread_block::thread_rank(); }
 };
 // The lanes of a warp whose bits are set, by rank.

@@ -242,16 +242,21 @@ class thread_group {
     __DEVICE__ thread_group(const thread_block_tile<Size, Parent>&)
         : lanes_((Size == 32 ? ~0u : (1u << (Size & 31)) - 1) << (__lane_id() & ~(Size - 1))), size_(Size) {}
     __DEVICE__ thread_group(const coalesced_group& group) : lanes_(group.lanes()), size_(group.size()) {}
+    __DEVICE__ thread_group(const grid_group& group) : lanes_(0), size_((unsigned)group.size()), is_grid_(true) {}
     __DEVICE__ thread_group(unsigned lanes, unsigned size) : lanes_(lanes), size_(size) {}
 
     __DEVICE__ unsigned size() const { return size_; }
     __DEVICE__ unsigned num_threads() const { return size_; }
     __DEVICE__ unsigned thread_rank() const {
+        if (is_grid_)
+            return (unsigned)grid_group().thread_rank();
         return lanes_ ? __popc(lanes_ & ((1u << __lane_id()) - 1)) : thread_block::thread_rank();
     }
     __DEVICE__ bool is_valid() const { return true; }
     __DEVICE__ void sync() const {
-        if (lanes_)
+        if (is_grid_)
+            grid_group().sync();
+        else if (lanes_)
             __syncwarp();
         else
             __syncthreads();
@@ -274,8 +279,9 @@ class thread_group {
     }
 
   private:
-    unsigned lanes_;  // 0: the whole block
+    unsigned lanes_;  // 0: the whole block, or grid
     unsigned size_;
+    bool is_grid_ = false;
 };
 
 // -- making groups

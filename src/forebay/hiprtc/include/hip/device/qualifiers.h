@@ -43,6 +43,9 @@
 #define __HIP_ARCH_HAS_THREAD_FENCE_SYSTEM__ 1
 #define __HIP_ARCH_HAS_SYNC_THREAD_EXT__ 1
 #define __HIP_ARCH_HAS_3DGRID__ 1
+#define __HIP_ARCH_HAS_SURFACE_FUNCS__ 1
+#define __HIP_ARCH_HAS_WARP_FUNNEL_SHIFT__ 0
+#define __HIP_ARCH_HAS_DYNAMIC_PARALLEL__ 0
 
 // HIP's older spellings.
 #define HIP_KERNEL_NAME(...) __VA_ARGS__
