@@ -594,6 +594,8 @@ def is_function(head: str) -> bool:
 
 
 DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:\([^)\n]*\))?(.*)$", re.MULTILINE)
+CONSTANT = re.compile(r"\bconst(?:expr|eval)\b")
+STATEMENT = re.compile(r"[;{}]")
 GLOBAL = re.compile(r"\b__global__\b|\b__attribute__\s*\(\(\s*(?:__)?global")
 GLOBAL_ATTRIBUTE = re.compile(r"__attribute__\s*\(\(\s*(?:__)?global(?:__)?\s*\)\)")
 BALANCED = functools.reduce(lambda inner, _: rf"\((?:[^()]|{inner})*\)", range(4), r"\([^()]*\)")
@@ -623,10 +625,12 @@ def own_text(preprocessed: str, is_own: Callable[[str], bool]) -> str:
 
 def device_macros(text: str) -> list[str]:
     """Return the macros that stand for words of the device, also through others."""
+    # A constant in what a macro does says nothing of where it runs.
+    bodies = [(name, CONSTANT.sub("", body) if STATEMENT.search(body) else body) for name, body in DEFINE.findall(text)]
     found: list[str] = []
     pattern = DEVICE
     while True:
-        more = [name for name, body in DEFINE.findall(text) if name not in found and pattern.search(body)]
+        more = [name for name, body in bodies if name not in found and pattern.search(body)]
         if not more:
             return found
         found += dict.fromkeys(more)

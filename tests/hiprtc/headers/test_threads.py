@@ -191,3 +191,16 @@ def test_warps_with_options(device, queue, option):
         device_data(kernel_differences(device, queue, {"loop": case(LOOP, 2, 32, *given, kernel="loop")}, (option,)))
         == []
     )
+
+
+def test_whether_lanes_agree(device, queue):
+    source = """extern "C" __global__ void agree(unsigned long long* out, int* same) {
+        int i = threadIdx.x;
+        if (i % 3) out[i] = cooperative_groups::coalesced_threads().match_all(i < same[32] ? 7 : 8, same[i]);
+    }"""
+    for different, expected in ((32, (1 << 21) - 1), (9, 0)):
+        out, same = device.zeros(32, "u8"), device.array(np.append(np.full(32, -1), different).astype("i4"))
+        with device.program(source) as program:
+            queue.launch(program["agree"], 1, 32, out, same)
+            assert device_data(out.get(queue=queue)[1::3].tolist()) == [expected] * 11
+            assert device_data(same.get(queue=queue)[2:32:3].tolist()) == [int(expected != 0)] * 10

@@ -166,6 +166,11 @@ class coalesced_group {
         }
         return same;
     }
+    template <class T>
+    __DEVICE__ unsigned long long match_all(T value, int& is_same) const {
+        is_same = all(match_any(value) == (1ull << size()) - 1);
+        return is_same ? (1ull << size()) - 1 : 0;
+    }
 
   protected:
     unsigned lanes_;

@@ -69,6 +69,10 @@ struct hipTextureDesc {
     float mipmapLevelBias, minMipmapLevelClamp, maxMipmapLevelClamp;
 };
 
+template <class T>
+__host__ hipChannelFormatDesc hipCreateChannelDesc();
+__host__ hipChannelFormatDesc hipCreateChannelDesc(int, int, int, int, hipChannelFormatKind);
+
 #include <hip/textures/functions.h>
 #include <hip/textures/references.h>
 #include <hip/textures/surfaces.h>
