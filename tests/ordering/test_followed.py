@@ -199,8 +199,8 @@ def test_each_launch_has_the_list_of_its_moment(device, program, calls, how):
 
     told()
     assert told() is None  # nothing has changed
-    address = gone.address
-    new = device.empty(SIZE, "u1")
+    address, new = gone.address, device.empty(SIZE, "u1")
+    assert {table.address, address, new.address} <= told()
     gone.close()
     found = told()
     assert {table.address, new.address} <= found
