@@ -174,6 +174,8 @@ LEFT_OUT = {
     "void f() { (void)&k<bad>; }": "void f() { GONE; }",
     "void f() {\n#if X\n  g(1,\n#else\n  g(bad,\n#endif\n  2); h(); }": "void f() {\n#if X\n  g(1,\n#else\n  GONE;\n#endif\n h(); }",
     "void f() { g(bad,\n#ifdef X\n 1,\n#endif\n 2); }": "void f() { GONE;\n#ifdef X\n\n#endif\n }",
+    "KERNELS(int)\nTEST(a) { bad; }": "KERNELS(int)\nTEST(a) { GONE; }",
+    "KERNELS(bad)\nTEST(a) { f(); }": None,
     "namespace n { bad x; int y; }": "namespace n { extern TYPE x; int y; }",
     "bad f(int) { return 1; } int y;": " int y;",
     'extern "C" { bad x; }': 'extern "C" { extern TYPE x; }',
@@ -202,7 +204,8 @@ LEFT_OUT = {
 
 @pytest.mark.parametrize("text", LEFT_OUT)
 def test_what_is_left_out(text):
-    program, left = Program(text, kernels={"k"}, places=[text.index("bad")]), LEFT_OUT[text]
+    program = Program(text, ["KERNELS"], {"k"}, [text.index("bad")], {"KERNELS"})
+    left = LEFT_OUT[text]
     done = program.leave_out(text.index("bad"))
     expected = left and left.replace("GONE", "::__forebay_left_out<0>()").replace("TYPE", "::__forebay_is_left_out")
     assert (program.text() if done else None) == expected

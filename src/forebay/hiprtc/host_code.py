@@ -142,7 +142,8 @@ class Mending:
             if place.file not in programs:
                 macros = self._macros(error)
                 there = [offset_of(text, each) for each in places if each and each.file == place.file]
-                programs[place.file] = Program(text, macros, kernel_names(self._seen or text), there)
+                seen = self._seen or text
+                programs[place.file] = Program(text, macros, kernel_names(seen), there, definitions_in(seen))
             program = programs[place.file]
             what = _without_header(program, text, offset, error)
             what = what or program.leave_out(offset, whole, len(self.left_out) + len(told))
@@ -305,14 +306,16 @@ class Program:
     """A program out of which code of the host is taken.
 
     `more` are macros that stand for words of the device, besides those that it defines itself; `kernels` the names of
-    all kernels; `places` where something may be taken out: other branches of the preprocessor than theirs do not count.
+    all kernels; `places` where something may be taken out: other branches of the preprocessor than theirs do not count;
+    `definitions` the macros that stand for whole definitions.
     """
 
     def __init__(
-        self, text: str, more: Sequence[str] = (), kernels: Set[str] = frozenset(), places: Sequence[int] = ()
-    ) -> None:
+        self, text: str, more: Sequence[str] = (), kernels: Set[str] = frozenset(), places: Sequence[int] = (),
+        definitions: Set[str] = frozenset(),
+    ) -> None:  # fmt: skip
         self._text = text
-        self._kernels = kernels
+        self._kernels, self._definitions = kernels, definitions
         self.hidden: set[str] = set()  # what kernels must not have, because it was left out without a trace
         quiet = self._quiet = QUIET.sub(lambda found: blanked(found[0]), text)
         macros = [*MACRO.findall(quiet), *more]
@@ -347,6 +350,11 @@ class Program:
         item = self._at(place, 0, len(self._bare))
         if item is None:
             return ""
+        while (found := CALLED.match(self._bare, item.start)) and found[1] in self._definitions:
+            start = self._past_space(self._closing(found.end() - 1), item.end)  # it needs no semicolon
+            if place < start:
+                return ""
+            item = item._replace(start=start)
         head = self._bare[item.start : item.body if item.body >= 0 else item.end]
         while item.body >= 0 and TYPE.match(without_template(head)) and self._device.search(self._whole(item)):
             inner = self._at(place, item.body + 1, item.end - 1)  # a member of a class that kernels may use
@@ -635,6 +643,11 @@ def device_macros(text: str) -> list[str]:
             return found
         found += dict.fromkeys(more)
         pattern = re.compile("|".join([DEVICE.pattern, *(rf"\b{name}\b" for name in found)]))
+
+
+def definitions_in(text: str) -> set[str]:
+    """Return the macros that stand for whole definitions."""
+    return {name for name, body in DEFINE.findall(text) if body.rstrip().endswith(("}", ";"))}
 
 
 def kernel_names(text: str) -> set[str]:
