@@ -114,9 +114,8 @@ cdef inline Status wait_for_creation(QueueState* queue, const Usage* usage) noex
 
 
 cdef inline void push_on_list(QueueState* queue) noexcept nogil:
-    """Push the queue on the list, which gets the caller's reference to it. The queue is locked."""
+    """Push the queue, whose `null_pending` is true, on the list, which gets the caller's reference to it."""
     cdef QueueState* head = queue.device.null_order.pending.load(memory_order_relaxed)
-    queue.order.null_pending = True
     queue.order.next_listed = head
     while not queue.device.null_order.pending.compare_exchange_weak(head, queue, memory_order_acq_rel):
         queue.order.next_listed = head
@@ -125,6 +124,7 @@ cdef inline void push_on_list(QueueState* queue) noexcept nogil:
 cdef inline void enter_list(QueueState* queue) noexcept nogil:  # the queue is locked
     """Enter a blocking queue with new work in its device's list, which holds a reference to it."""
     if not queue.order.null_pending and queue.blocking and not queue.is_null:
+        queue.order.null_pending = True
         push_on_list(retain(queue))
 
 

@@ -656,8 +656,9 @@ cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil
             order.elided_ordered += 1
         else:
             status = take_marker(queue, FOR_DEVICE, marker)
-        if queue.adopted and not is_closed(queue) and status == 0:
-            push_on_list(retain(queue))  # forebay does not see when it gets new work
+        if queue.adopted and not is_closed(queue) and status == 0:  # forebay does not see when it gets new work
+            queue.order.null_pending = True
+            push_on_list(retain(queue))
         guard.leave()
         if marker.get() != NULL and marker.get().event == NULL:  # idle since `is_idle`: no lock prevents that
             order.elided_completed += 1
@@ -694,7 +695,7 @@ cdef void unlist_idle(DeviceState* device) noexcept nogil:
     for queue in listed:
         if null_queue.get() == NULL:
             guard.take(queue.lock)
-        # Else another thread's driver call may block under the lock; no other code touches its place there
+        # Else another thread's driver call may block under the lock; without it only the link is changed
         if null_queue.get() == NULL or guard.try_take(queue.lock) and is_idle(queue):
             queue.order.null_pending = queue.order.null_ordered = False
         else:
@@ -847,6 +848,7 @@ cdef void abort_command(QueueState* queue, Order* order) noexcept nogil:
     for taken in order.taken:
         guard.take(taken.lock)
         if not taken.order.null_pending:  # else another command has entered it again
+            taken.order.null_pending = True
             push_on_list(retain(taken))
     guard.leave()
     # Noted by `note_gate_epoch`
