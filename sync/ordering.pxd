@@ -114,7 +114,7 @@ cdef inline Status wait_for_creation(QueueState* queue, const Usage* usage) noex
 
 
 cdef inline void push_on_list(QueueState* queue) noexcept nogil:
-    """Push the queue, whose `null_pending` is true, on the list, which gets the caller's reference to it."""
+    """Push the queue, whose `null_pending` is true, with the caller's reference; no other thread has it in a list."""
     cdef QueueState* head = queue.device.null_order.pending.load(memory_order_relaxed)
     queue.order.next_listed = head
     while not queue.device.null_order.pending.compare_exchange_weak(head, queue, memory_order_acq_rel):
