@@ -414,23 +414,3 @@ def test_what_is_no_longer_changed_is_recorded_again(queue, kernels, chain, x, v
     hold.open()
     queue.finish()
     assert device_data(value_of(x)) == steps(*expected)
-
-
-def test_a_buffer_that_is_closed_while_a_graph_is_made(device, kernels):
-    """By a collection, wherever making it ready creates objects: that is refused, or the driver gets the memory."""
-    before, closed = gc.get_threshold(), 0
-    for threshold in range(1, 700):
-        own, graph = made(device), device.graph()
-        for k in range(10):
-            graph.add_kernel(kernels["advance"], 4, 16, own, k)
-        gc.collect()
-        gc.callbacks.append(lambda *_, own=own: own.close())
-        gc.set_threshold(threshold)
-        try:
-            with contextlib.suppress(fb.ClosedError):
-                graph.instantiate().close()
-        finally:
-            gc.set_threshold(*before)
-            gc.callbacks.pop()
-        closed += own.closed
-    assert closed
