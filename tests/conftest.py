@@ -274,6 +274,15 @@ def pool_settings(request):
 
 
 @pytest.fixture(autouse=True)
+def collector():
+    """Give each test the garbage collector as it was: without it others show nothing of what happens in collections."""
+    was_enabled, threshold = gc.isenabled(), gc.get_threshold()
+    yield
+    (gc.enable if was_enabled else gc.disable)()
+    gc.set_threshold(*threshold)
+
+
+@pytest.fixture(autouse=True)
 def unlimited(request):
     """Let each test begin without the limit that threads of an earlier one brought about: a full queue makes markers.
 

@@ -89,7 +89,7 @@ class Watch:
                     if memory in self.ranges:
                         operation.after += self.ranges[memory].before
                 self.current[threading.get_ident()] = operation
-                if may_be_collected:  # or launched at once; and another thread may submit it before this one is told
+                if may_be_collected:  # or launched at once; and another thread may submit it before this one knows
                     self.collected.setdefault(operation.handle, []).append(operation)
             yield operation
             with self.lock:
