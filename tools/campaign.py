@@ -123,6 +123,7 @@ class Campaign:
         left, begun = dict.fromkeys(seeds), set()
         while left:
             command, environment = self.command(left)
+            last = next(reversed(left))
             pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "encoding": "utf-8"}
             process = subprocess.Popen(command, env=environment, **pipes)
             errors = deque(maxlen=30)
@@ -141,8 +142,12 @@ class Campaign:
                 self.note(left, {"seed": next(iter(left)), "wrong": "".join(errors)})
                 return
             if process.returncode:
-                for seed in begun & left.keys():
-                    self.note(left, {"seed": seed, "wrong": f"exit status {process.returncode}: {''.join(errors)}"})
+                wrong = f"exit status {process.returncode}: {''.join(errors)}"
+                ended_by = begun & left.keys()
+                for seed in ended_by:
+                    self.note(left, {"seed": seed, "wrong": wrong})
+                if not ended_by and not left:
+                    self.blame(last, f"at the end, after this program: {wrong}")
 
     def note(self, left, reported):
         """Add a report. A program that has ended is none of those left."""
@@ -152,10 +157,13 @@ class Campaign:
             if reported.get("seed") in left:  # else it had run when another thread's ended the process
                 del left[reported["seed"]]
                 self.done += 1
-                if "wrong" in reported:
-                    self.wrong[reported["seed"]] = reported["wrong"]
-                    self.progress.console.print(f"seed {reported['seed']}: {reported['wrong']}", markup=False)
                 self.progress.update(self.task, completed=self.done)
+                if "wrong" in reported:
+                    self.blame(reported["seed"], reported["wrong"])
+
+    def blame(self, seed, wrong):
+        self.wrong[seed] = wrong
+        self.progress.console.print(f"seed {seed}: {wrong}", markup=False)
 
 
 @click.command(context_settings={"show_default": True})
