@@ -449,14 +449,24 @@ class SharedByValue(Case):
 
 
 class SharedGate(Case):
+    """A gate for each turn, made by the thread that comes first, which opens the one before: a device holds few."""
+
     def make(self):
-        return [self.scene.device.queue(blocking=False).gate() for _ in range(TURNS)]
+        self.making = threading.Lock()
+        return []
+
+    def gate_of(self, turn):
+        with self.making:
+            while len(self.shared) <= turn:
+                [gate.open() for gate in self.shared[-1:]]
+                self.shared.append(self.scene.device.queue(blocking=False).gate())
+            return self.shared[turn]
 
     def do_open(self, at, turn):
-        self.shared[turn].open()
+        self.gate_of(turn).open()
 
     def do_ask(self, at, turn):
-        assert self.shared[turn].opened in (True, False)
+        assert self.gate_of(turn).opened in (True, False)
 
     def do_gate(self, at, turn):
         with self.scene.queues[at].gate():
