@@ -1,6 +1,6 @@
 """Compiles the extension modules. All static settings are in pyproject.toml.
 
-The folders ``core``, ``spirv``, ``sync``, ``lifetimes``, ``events``, ``races`` and ``queues`` at the root are the
+The folders ``core``, ``sync``, ``lifetimes``, ``events``, ``races`` and ``queues`` at the root are the
 packages ``forebay.core`` and so on, and ``src/forebay`` is the package above them; ``microbench`` is ``forebay.bench``.
 setuptools maps the folders when it installs. Cython and type checkers have no such map, so ``build/view/forebay``
 shows them the layout of an installed forebay. Every ``.pyx`` file in these folders becomes a module, so there is no
@@ -31,7 +31,7 @@ from setuptools.command.build_ext import build_ext as setuptools_build_ext
 from setuptools.errors import CompileError, OptionError
 
 ROOT = Path(__file__).resolve().parent
-ROOMS = ("core", "spirv", "sync", "lifetimes", "events", "races", "queues")
+ROOMS = ("core", "sync", "lifetimes", "events", "races", "queues")
 FACE = Path("src", "forebay")
 BENCH = Path("microbench")
 OBSERVERS = Path("tests", "observers")

@@ -30,9 +30,9 @@ __all__ = [
 if TYPE_CHECKING:  # for a type checker each kind is the class itself
     from ctypes import CDLL
 
+    from forebay.compiler.program import DriverCompiler
     from forebay.queues.device import Device as AnyDevice
     from forebay.queues.graphs.graph import Graph as AnyGraph
-    from forebay.queues.kernels.parameters import CppCompiler
     from forebay.queues.memory.buffer import Buffer as AnyBuffer
     from forebay.queues.queue import Queue as AnyQueue
 else:
@@ -490,7 +490,7 @@ class DriverDevice(ABC):
         """Prepare to build SPIR-V, which is being made."""
         return
 
-    def cpp_compiler(self) -> CppCompiler | None:
+    def cpp_compiler(self) -> DriverCompiler | None:
         """Return the driver's own C++ compiler; None if it has none. Raises `NotInstalledError`."""
         return None
 

@@ -9,6 +9,10 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
+from forebay.compiler.errors import BuildError, Error, InvalidArgumentError, NotSupportedError
+from forebay.compiler.errors import NotInstalledError as NotInstalledError
+from forebay.compiler.errors import how_to_install as how_to_install
+
 __all__ = [
     "ArgumentTypeError", "BuildError", "CaptureError", "CaptureImplicitError", "CaptureInvalidatedError",
     "CaptureIsolationError", "CaptureMergeError", "CaptureUnjoinedError", "CaptureUnmatchedError",
@@ -19,16 +23,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Error(Exception):
-    """Base class of everything forebay raises on purpose."""
-
-
 class DeviceNotFoundError(Error, LookupError):
     """No device matches the filter, or the matching device cannot be used. The message lists the devices."""
-
-
-class InvalidArgumentError(Error, ValueError):
-    """An argument has the right type but a value that cannot work: a size, a range, a buffer of another device."""
 
 
 class OutOfRangeError(InvalidArgumentError, IndexError):
@@ -78,22 +74,6 @@ class DeviceLostError(DriverError):
     """
 
 
-class BuildError(Error, RuntimeError):
-    """A program did not build.
-
-    Parameters
-    ----------
-    message
-        Text for the user.
-    log
-        The compiler's whole output.
-    """
-
-    def __init__(self, message: str = "", *, log: str = "") -> None:
-        super().__init__(message)
-        self.log = log
-
-
 class OutOfBoundsError(Error, RuntimeError):
     """A kernel wrote past the end of memory that it was given; found by ``Device(debug=True)``."""
 
@@ -129,14 +109,6 @@ class StepError(Error, RuntimeError):
 
 class TimeoutError(Error, builtins.TimeoutError):
     """A wait with a timeout ended before the device was done. Nothing was cancelled; waiting again is allowed."""
-
-
-class NotSupportedError(Error, NotImplementedError):
-    """The device, its driver or this version of forebay cannot do this."""
-
-
-class NotInstalledError(NotSupportedError, ImportError):
-    """A package that is needed is not installed; the message says how to install it."""
 
 
 class CaptureError(Error, RuntimeError):
@@ -210,8 +182,3 @@ class GraphUpdateError(Error, ValueError):
         super().__init__(message)
         self.reason = reason
         self.node = node
-
-
-def how_to_install(extra: str) -> str:
-    """Return the command that installs an extra, for an error message: from an index, and from a clone."""
-    return f"pip install 'forebay[{extra}]' (in a clone of forebay: '.[{extra}]')"

@@ -57,7 +57,7 @@ from forebay.queues.graphs.capture import Capture
 from forebay.queues.graphs.graph import Graph
 from forebay.queues.graphs.step import Step
 from forebay.queues.host_functions import stop as stop_host_functions
-from forebay.queues.kernels.program import Program, compiled_source, languages_of, read_source
+from forebay.queues.kernels.program import Identities, Program, compiled_source, languages_of, read_source
 from forebay.queues.launch.results import Reductions
 from forebay.queues.memory.allocation import made as devices_made, open_devices
 from forebay.queues.memory.buffer import note_creation
@@ -768,7 +768,7 @@ cdef class Device(Closing):
         self, natives: BuiltProgram, source: str | bytes, options: tuple[str, ...] = (),
         symbols: Mapping[str, str] | None = None,
     ) -> Program:
-        from forebay.queues.kernels.cache import Identities, key_of  # late: only programs need the cache's imports
+        from forebay.compiler.cache import key_of  # late: only programs need the cache's imports
 
         parameters = {name: len(native.parameters) for name, native in natives.items()}
         identities = Identities(key_of("program", source, *options), parameters)

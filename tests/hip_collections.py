@@ -23,9 +23,10 @@ from pathlib import Path
 import click
 
 from forebay import hiprtc
+from forebay.compiler.by_driver import compile_by_driver
+from forebay.compiler.options import split_options
+from forebay.compiler.program import Source
 from forebay.core.errors import BuildError
-from forebay.hiprtc.driver_compiler import compile_cpp
-from forebay.hiprtc.options import split_options
 from forebay.queues.cuda.nvrtc import NvrtcCompiler
 
 SOURCES = (".cu", ".hip", ".cpp", ".cc", ".cxx", ".C")
@@ -39,7 +40,7 @@ def log_of(options: list[str], architecture: str | None, path: Path) -> str | No
     if architecture:
         major, minor = map(int, architecture.split("."))
         try:
-            compile_cpp(NvrtcCompiler((major, minor), 99000), text, str(path), {}, split_options(words))
+            compile_by_driver(NvrtcCompiler((major, minor), 99000), Source(text, str(path), {}, split_options(words)))
         except BuildError as error:
             return error.log
         return None

@@ -300,4 +300,4 @@ def fill_by_kernel(device):
 
 def without_clang_in_a_wheel():
     """Hide the clang that a package brings; a context manager."""
-    return mock.patch("forebay.hiprtc.clang._in_wheel", return_value="")
+    return mock.patch("forebay.compiler.clang._in_wheel", return_value="")

@@ -9,7 +9,6 @@ WIDTH, ROW, BOX, MARGIN, LANE = 400, 46, 26, 26, 10
 NAMES = {"": "import forebay", "__main__": "command line", "queues.queue": "Queue", "queues.device": "Device"}
 KINDS = {
     "core": "e",
-    "spirv": "e",
     "sync": "c",
     "lifetimes": "d",
     "events": "d",

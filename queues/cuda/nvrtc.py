@@ -22,22 +22,22 @@ from ctypes import byref, c_char_p, c_int, c_size_t, c_void_p
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from forebay.core.driver import Language
-from forebay.core.errors import BuildError, DriverError, InvalidArgumentError, NotInstalledError, how_to_install
-from forebay.queues.cuda.ptx import PtxModule, accesses_of, read_ptx
-from forebay.queues.kernels.parameters import (
-    CppProgram,
-    CppSource,
+from forebay.compiler.program import (
     DebugTypes,
+    DriverSource,
     KernelInfo,
     KernelSignature,
     ParameterSignature,
+    Program,
     Signatures,
     VariableSignature,
     kernel_info,
     kernels_from,
     variables_from,
 )
+from forebay.core.driver import Language
+from forebay.core.errors import BuildError, DriverError, InvalidArgumentError, NotInstalledError, how_to_install
+from forebay.queues.cuda.ptx import PtxModule, accesses_of, read_ptx
 
 LIBRARY = "libnvrtc.so."
 TOOLKIT = "/usr/local/cuda"  # where CUDA's installers put it
@@ -74,7 +74,7 @@ class Nvrtc:
         self._call("nvrtcGetSupportedArchs", numbers)
         return tuple(numbers)
 
-    def compile(self, source: CppSource) -> Outcome:
+    def compile(self, source: DriverSource) -> Outcome:
         """Compile a program. Blocks, without the GIL."""
         program = c_void_p()
         self._call(
@@ -180,7 +180,7 @@ def _strings(values: Collection[str]) -> ctypes.Array[c_char_p]:
 
 
 class NvrtcCompiler:
-    """NVRTC for one architecture, a `CppCompiler`. `driver_version` is like 13000."""
+    """NVRTC for one architecture, a `DriverCompiler`. `driver_version` is like 13000."""
 
     language = Language.CUBIN
 
@@ -202,8 +202,8 @@ class NvrtcCompiler:
     def folders(self) -> Sequence[str]:
         return self._nvrtc.includes
 
-    def compile(self, source: CppSource) -> CppProgram:
-        """As `CppCompiler.compile`, with NVRTC's options. Blocks, without the GIL."""
+    def compile(self, source: DriverSource) -> Program:
+        """As `DriverCompiler.compile`, with NVRTC's options. Blocks, without the GIL."""
 
         def made(*more: str) -> Outcome:
             includes = (f"-I{folder}" for folder in self._nvrtc.includes)
@@ -224,7 +224,7 @@ class NvrtcCompiler:
         return _described(outcome, told, log)
 
 
-def _described(outcome: Outcome, told: Signatures, log: str) -> CppProgram:
+def _described(outcome: Outcome, told: Signatures, log: str) -> Program:
     module = read_ptx(outcome.ptx)
     kernels = _kernels(module, told)
     variables = _variables(module, told)
@@ -236,7 +236,7 @@ def _described(outcome: Outcome, told: Signatures, log: str) -> CppProgram:
     )
     accesses = {each.symbol: accesses_of(outcome.ptx, each.symbol) for each in kernels}
     cubin = with_facts(outcome.cubin, infos, variables, accesses)
-    return CppProgram(cubin, infos, variables, dict(outcome.lowered), log)
+    return Program(cubin, infos, variables, dict(outcome.lowered), log)
 
 
 def _kernels(module: PtxModule, told: Signatures) -> list[KernelSignature]:

@@ -13,15 +13,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from forebay.compiler.cache import BinaryCache, Entry, key_of, reads_files
+from forebay.compiler.program import KernelInfo
+from forebay.compiler.spirv.declarations import Declared
 from forebay.core.driver import DeviceInfo, Language, Parameter
 from forebay.core.errors import DriverError, InvalidArgumentError, NotInstalledError, NotSupportedError
+from forebay.core.intel_cpu import intel_cpu_runtime, shown_to_loader
 from forebay.queues.cuda.nvrtc import parameters_in, without_facts
 from forebay.queues.cuda.ptx import PtxEntry, PtxParameter, accesses_of, for_cuda, read_ptx
 from forebay.queues.kernels.build import readable
-from forebay.queues.kernels.cache import BinaryCache, Entry, key_of, reads_files
-from forebay.queues.kernels.parameters import UNTYPED, KernelInfo, read_parameter
-from forebay.spirv.declarations import Declared
-from forebay.spirv.intel_cpu.runtime import intel_cpu_runtime, shown_to_loader
+from forebay.queues.kernels.parameters import UNTYPED, read_parameter
 
 if TYPE_CHECKING:
     import pyopencl as cl

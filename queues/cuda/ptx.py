@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from forebay.compiler.spirv.access import ATOMICS, READS, UNKNOWN, WRITES
+from forebay.compiler.spirv.declarations import Declared
 from forebay.core.errors import NotSupportedError
-from forebay.spirv.access import ATOMICS, READS, UNKNOWN, WRITES
-from forebay.spirv.declarations import Declared
 
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 NAME = r"(?:[A-Za-z][\w$]*|[_$%][\w$]+)"
@@ -169,7 +169,7 @@ READING = {
 
 
 def accesses_of(text: str, symbol: str) -> list[str]:
-    """Return the access through each parameter of a kernel, as `forebay.spirv.access.accesses_of`, or nothing."""
+    """Return the access through each parameter of a kernel, as ``spirv.access.accesses_of``, or nothing."""
     code = without_comments(text)
     for match in FUNCTION.finditer(code):
         if match.group(1, 2) == ("entry", symbol) and (body := _body(code, match)):

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from forebay.compiler.clang import build_seconds
 from forebay.core import errors
 from forebay.core.driver import DeviceInfo
 
@@ -73,9 +74,6 @@ def readable(log: str, source: str | bytes) -> str:
 
 ACCEPTED = "accepted"
 UNAVAILABLE = "unavailable"
-# Processor seconds after which a build is given up, unless the environment variable FOREBAY_BUILD_SECONDS gives another
-# limit: Intel's compiler for CPUs never ends for some large kernels.
-SECONDS = 300
 LAST_WORDS = 2000  # characters of a dead process's output to report
 IDLE = 60.0  # seconds without a program after which the process ends
 GRACE = 10.0  # seconds after which a process that should have ended itself is killed
@@ -130,14 +128,6 @@ def build_apart(worker: str, info: DeviceInfo, source: bytes, options: tuple[str
     if kind == UNAVAILABLE:
         raise BuildProcessError(answer[0])
     raise getattr(errors, kind, errors.BuildError)(answer[0], **({"log": answer[1]} if kind == "BuildError" else {}))
-
-
-def build_seconds() -> int:
-    """Return FOREBAY_BUILD_SECONDS. Raises InvalidArgumentError if it is not a number of seconds."""
-    text = os.environ.get("FOREBAY_BUILD_SECONDS", str(SECONDS))
-    if not text.isdecimal() or not int(text):
-        raise errors.InvalidArgumentError(f"FOREBAY_BUILD_SECONDS is a whole number of seconds above 0, not {text!r}")
-    return int(text)
 
 
 def expect() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pyopencl as cl
 
+from forebay.compiler.spirv.declarations import Declared
 from forebay.core import errors
 from forebay.core.driver import DeviceInfo
 from forebay.queues.kernels.build import readable
-from forebay.spirv.declarations import Declared
 
 # Without this option a driver may drop the names and types of parameters.
 REPORT_PARAMETERS = "-cl-kernel-arg-info"

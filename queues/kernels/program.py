@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from forebay.compiler.included import check_text
 from forebay.core.driver import BuiltProgram, DriverDevice, Language
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.queues.kernels.kernel import Closing
@@ -45,20 +48,6 @@ def language_of(source: str | bytes) -> Language:
     if b".version" in source and PTX.match(source.decode("latin-1")):
         return Language.PTX
     raise InvalidArgumentError("program: these bytes are not SPIR-V, nor PTX or a cubin; pass other source as str")
-
-
-def check_text(what: str, text: str, errors: str = "strict") -> None:
-    """Raise `InvalidArgumentError`, naming `what`, for text with a lone surrogate. `errors` is "surrogateescape" for
-    text such as file names, whose surrogates stand for bytes (PEP 383).
-    """
-    try:
-        text.encode(errors=errors)
-    except UnicodeEncodeError as error:
-        line = text.count("\n", 0, error.start) + 1
-        raise InvalidArgumentError(
-            f"{what}: line {line} has {text[error.start]!r}, a lone surrogate, which no encoding has: read the text "
-            "with the encoding it was written in"
-        ) from None
 
 
 class Compiled(NamedTuple):
@@ -260,3 +249,57 @@ class Program(Closing):
 
     def __repr__(self) -> str:
         return f"<forebay.Program ({', '.join(self._built)}) on {self.device.name}>"
+
+
+# -- ids that are the same in every process
+
+
+BITS = 32  # of an id
+OFFSET_BASIS = 0x811C9DC5
+PRIME = 0x01000193
+
+
+def content_id(program_digest: str, kernel_name: str, task_index: int = 0, *, bits: int = BITS) -> int:
+    """Return the FNV-1a hash of a task (0: the kernel) and a key of `key_of`, folded to `bits` to test collisions."""
+    value = OFFSET_BASIS
+    for byte in f"{program_digest}\0{kernel_name}\0{task_index}".encode():
+        value = (value ^ byte) * PRIME & 0xFFFFFFFF
+    return (value >> bits ^ value) & (1 << bits) - 1
+
+
+class Identities:
+    """The ids of one program's kernels and of their tasks: the same in every process, never 0, and unique.
+
+    A task is a parameter of a kernel, counted from 1; `parameters` has their number by kernel. On a collision the later
+    gets the next free id: kernels precede tasks, and both go by name. For the others see `content_id`.
+    """
+
+    def __init__(self, program_digest: str, parameters: Mapping[str, int], *, bits: int = BITS) -> None:
+        self._digest = program_digest
+        self._parameters = dict(sorted(parameters.items()))
+        self._bits = bits
+        self._kernels = self._give((name, 0) for name in self._parameters)
+
+    def of(self, kernel_name: str, task_index: int = 0) -> int:
+        """Return the id of a task, or of the kernel. Raises `InvalidArgumentError` for others, and if ids run out."""
+        ids = self._tasks if task_index else self._kernels
+        if (kernel_name, task_index) not in ids:
+            raise InvalidArgumentError(f"the program has no task {task_index} of a kernel {kernel_name!r}")
+        return ids[kernel_name, task_index]
+
+    @functools.cached_property
+    def _tasks(self) -> dict[tuple[str, int], int]:
+        each = ((name, task) for name, count in self._parameters.items() for task in range(1, count + 1))
+        return self._give(itertools.chain(self._kernels, each))
+
+    def _give(self, tasks: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        slots, ids, taken = 1 << self._bits, {}, {0}
+        for task in tasks:
+            if len(taken) == slots:
+                raise InvalidArgumentError(f"all {slots - 1} ids of the program are taken")
+            identity = content_id(self._digest, *task, bits=self._bits)
+            while identity in taken:
+                identity = (identity + 1) % slots
+            taken.add(identity)
+            ids[task] = identity
+        return ids

@@ -7,6 +7,8 @@ import os
 from dataclasses import dataclass
 from functools import partial
 
+from forebay.compiler.spirv import declarations
+from forebay.compiler.spirv.access import accesses_of
 from forebay.core import errors
 from forebay.core.driver import BuiltProgram, DeviceInfo, DriverDevice, DriverKernel, Language, Limits
 from forebay.queues.kernels import build
@@ -15,8 +17,6 @@ from forebay.queues.levelzero import operations
 from forebay.queues.levelzero.operations import DeviceHandle, ZeMemory, ZeProgram
 from forebay.queues.levelzero.programs import compiled
 from forebay.queues.memory.transfers import StagingPool
-from forebay.spirv import declarations
-from forebay.spirv.access import accesses_of
 
 # With fewer commands in flight an append surely does not block. Null hardware never blocks. A real device's ring holds
 # more; how much more was not measured.

@@ -17,8 +17,8 @@ from forebay.core.driver import DeviceInfo, Found, Limits, first_line, numbered
 from forebay.core.errors import BuildError, Error
 from forebay.queues.levelzero.device import COMPUTE, ZeNative
 from forebay.queues.levelzero.operations import FUNCTIONS, GET_DRIVER, DeviceHandle, ZeProgram, check
-from forebay.spirv import opcodes as op
-from forebay.spirv.module import make, words_of
+from forebay.compiler.spirv import opcodes as op
+from forebay.compiler.spirv.module import make, words_of
 
 ctypedef uint32_t ze_result_t
 ctypedef Status (*Function)(...) noexcept nogil  # returns 0, or the call and its ze_result_t

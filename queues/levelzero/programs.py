@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_uint8, c_uint32, c_uint64
 from typing import Any, NamedTuple
 
+from forebay.compiler.cache import BinaryCache, key_of, reads_files
+from forebay.compiler.spirv import declarations
 from forebay.core.driver import DeviceInfo
 from forebay.core.errors import BuildError, InvalidArgumentError, NotSupportedError
 from forebay.queues.kernels.build import BuildProcessError, build_apart
-from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 from forebay.queues.kernels.parameters import kernels_in
 from forebay.queues.levelzero.operations import DeviceHandle, ZeProgram
-from forebay.spirv import declarations
 
 LIBRARY = "libocloc.so"
 GET_OCLOC = (

@@ -11,11 +11,11 @@ import pyopencl as cl
 
 from forebay.core import errors
 from forebay.core.driver import Adopted, BuiltProgram, DeviceInfo, DriverDevice, Language, Limits
+from forebay.core.intel_cpu import INTEL_CPU
 from forebay.queues.kernels import build
 from forebay.queues.opencl import operations
 from forebay.queues.opencl.operations import AdoptedMemory, ClMemory, MemoryPart
 from forebay.queues.opencl.programs import Builder, one_at_a_time
-from forebay.spirv.intel_cpu.runtime import INTEL_CPU
 
 CL_QUEUE_PRIORITY_KHR = 0x1096
 

@@ -22,10 +22,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from forebay.compiler.cache import BinaryCache, key_of, without_waiting
 from forebay.core.driver import PROBE, DeviceInfo, Found, first_line, numbered
 from forebay.core.errors import how_to_install
-from forebay.queues.kernels.cache import BinaryCache, key_of, without_waiting
-from forebay.spirv.intel_cpu.runtime import INTEL_CPU, chosen_by_user, intel_cpu_runtime, platform_of, shown_to_loader
+from forebay.core.intel_cpu import INTEL_CPU, chosen_by_user, intel_cpu_runtime, platform_of, shown_to_loader
 
 POCL = "Portable Computing Language"
 GET_CPU_RUNTIME = f"{how_to_install('cpu')} for a driver that runs on any x86-64 CPU and needs no root"

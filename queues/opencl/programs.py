@@ -13,22 +13,22 @@ from typing import Any
 
 import pyopencl as cl
 
+from forebay.compiler.cache import BinaryCache, Entry, key_of, reads_files
+from forebay.compiler.spirv import declarations
+from forebay.compiler.spirv.access import accesses_of
+from forebay.compiler.spirv.intel_cpu.block_shapes import let_blocks_be_flat
+from forebay.compiler.spirv.intel_cpu.early_returns import let_threads_return
+from forebay.compiler.spirv.intel_cpu.warps_made import options_for_warps, without_warps
 from forebay.core import errors
 from forebay.core.driver import BuiltProgram, DeviceInfo, DriverKernel
+from forebay.core.intel_cpu import INTEL_CPU, intel_cpu_runtime, shown_to_loader
 from forebay.queues.kernels.build import BuildProcessError, CompilerEndedError, build_apart, readable
-from forebay.queues.kernels.cache import BinaryCache, Entry, key_of, reads_files
+from forebay.queues.kernels.intel_cpu import IntelCpuProgram, without_vectors
 from forebay.queues.kernels.opencl_c import Compiler, declared_by, names_in
 from forebay.queues.kernels.parameters import kernels_in, read_parameter
 from forebay.queues.memory.allocation import ForeignMemory
 from forebay.queues.opencl import operations
 from forebay.queues.opencl.discovery import POCL, identity_of, turn
-from forebay.spirv import declarations
-from forebay.spirv.access import accesses_of
-from forebay.spirv.intel_cpu.block_shapes import let_blocks_be_flat
-from forebay.spirv.intel_cpu.early_returns import let_threads_return
-from forebay.spirv.intel_cpu.program import IntelCpuProgram, without_vectors
-from forebay.spirv.intel_cpu.runtime import INTEL_CPU, intel_cpu_runtime, shown_to_loader
-from forebay.spirv.intel_cpu.warps_made import options_for_warps, without_warps
 
 one_at_a_time = contextlib.nullcontext() if getattr(sys, "_is_gil_enabled", lambda: True)() else threading.RLock()
 """A lock around builds of programs: pyopencl 2026.1 has not declared that it needs no GIL, and crashes."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from forebay.compiler.spirv.access import accesses_of
 from forebay.core import errors
 from forebay.core.driver import (
     Adopted,
@@ -20,10 +21,9 @@ from forebay.core.driver import (
     Limits,
     Parameter,
 )
+from forebay.queues.kernels.intel_cpu import IntelCpuProgram
 from forebay.queues.kernels.parameters import kernels_in, read_parameter
 from forebay.queues.sycl import operations
-from forebay.spirv.access import accesses_of
-from forebay.spirv.intel_cpu.program import IntelCpuProgram
 
 # A queue surely takes this many commands before a submission blocks. The CPU runtime has no limit: 40,000 launches
 # behind a running kernel did not block. GPUs have not been measured; NVIDIA's OpenCL takes 1021.

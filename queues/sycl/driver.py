@@ -38,7 +38,7 @@ class Sycl(DriverFolder):
             if isinstance(error, ModuleNotFoundError) and error.name == "dpctl":
                 return Found([], f"dpctl, which drives SYCL, is not installed: {INSTALL}")
             return Found([], f"dpctl cannot be imported ({first_line(str(error))}): {INSTALL}")
-        from forebay.spirv.intel_cpu.runtime import INTEL_CPU, intel_cpu_runtime, shown_to_loader
+        from forebay.core.intel_cpu import INTEL_CPU, intel_cpu_runtime, shown_to_loader
 
         runtime = intel_cpu_runtime()
         with shown_to_loader(runtime):
@@ -131,7 +131,7 @@ def why_unusable(native: Any) -> tuple[str, str]:
 
 def _preference(device: DeviceInfo) -> int:
     """The sort key. Equal devices stay in dpctl's order."""
-    from forebay.spirv.intel_cpu.runtime import INTEL_CPU
+    from forebay.core.intel_cpu import INTEL_CPU
 
     if device.kind == "gpu":
         return 0 if device.native.backend.name == "level_zero" else 1

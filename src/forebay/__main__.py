@@ -18,10 +18,10 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
+from forebay.compiler import prelude
+from forebay.compiler.cache import BinaryCache
+from forebay.compiler.clang import describe
 from forebay.core.errors import Error, how_to_install
-from forebay.hiprtc import prelude
-from forebay.hiprtc.clang import describe
-from forebay.queues.kernels.cache import BinaryCache
 from forebay.queues.selection import VARIABLE, DeviceInfo, devices, inventory, select
 from forebay.races import reports as races
 

@@ -34,8 +34,8 @@ import warnings
 
 import pyopencl as cl
 
+from forebay.core.intel_cpu import INTEL_CPU, chosen_by_user, intel_cpu_runtime, shown_to_loader
 from forebay.core.process import finished_before_exit, note_drivers
-from forebay.spirv.intel_cpu.runtime import INTEL_CPU, chosen_by_user, intel_cpu_runtime, shown_to_loader
 
 __all__: list[str] = []
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from forebay import hip, hiprtc
+from forebay.compiler.clang import find_clang
 from forebay.core.driver import Language
-from forebay.hiprtc.clang import find_clang
 
 from .conftest import ok
 

@@ -1,7 +1,7 @@
 import pytest
 
 from forebay.hip.devices import current_device
-from forebay.hiprtc import current
+from forebay.hiprtc import front_end
 
 from .running import Built
 
@@ -15,6 +15,6 @@ def compiled(device, queue):
 @pytest.fixture
 def compiling(device):
     """Let `forebay.hiprtc` compile for the test's device."""
-    current.compile_for(lambda: device)
+    front_end.compile_for(lambda: device)
     yield
-    current.compile_for(current_device)
+    front_end.compile_for(current_device)

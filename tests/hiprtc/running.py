@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import forebay as fb
+from forebay.compiler.options import split_options
+from forebay.compiler.program import Source
 from forebay.core.errors import NotSupportedError
 from forebay.hiprtc.front_end import prepare
-from forebay.hiprtc.options import split_options
 from tests.helpers.observer import EXECUTES
 
 
@@ -15,7 +16,7 @@ class Built:
 
     def __init__(self, device, queue, source, options=(), names=()):
         try:
-            self.made = prepare(device, source, "program.hip", {}, split_options(options), names)
+            self.made = prepare(device, Source(source, options=split_options(options), expressions=names))
         except NotSupportedError as error:
             pytest.skip(str(error))
         self.lowered = self.made.lowered

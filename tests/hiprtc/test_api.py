@@ -9,7 +9,7 @@ import pytest
 
 import forebay as fb
 from forebay import hiprtc
-from forebay.hiprtc import current, hiprtcResult
+from forebay.hiprtc import front_end, hiprtcResult
 from forebay.hiprtc.code import MAGIC, is_code, pack_code, unpack_code
 from tests.helpers.device_data import device_data
 from tests.helpers.refusals import refused
@@ -224,7 +224,7 @@ def test_without_a_device_the_log_says_so():
     def no_device():
         raise fb.DeviceNotFoundError("no device at all")
 
-    current.compile_for(no_device)
+    front_end.compile_for(no_device)
     prog = create(OPENCL)
     assert hiprtc.hiprtcCompileProgram(prog, 0, []) == (COMPILATION,)
     assert log_of(prog) == "no device at all"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from forebay.hiprtc.assembly import without_assembly
+from forebay.compiler.assembly import without_assembly
 from tests.helpers.device_data import device_data
 from tests.hiprtc.results.tables import Calls, call_differences
 

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import forebay as fb
-from forebay.hiprtc.clang import find_clang
+from forebay.compiler.clang import find_clang
 from tests.helpers.device_data import device_data
 
 from .results.tables import case, kernel_differences

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.hiprtc import compiler
-from forebay.hiprtc.clang import find_clang
-from forebay.hiprtc.compiler import NotNamedError, compile_hip
-from forebay.hiprtc.options import split_options
-from forebay.spirv import declarations
+from forebay.compiler import by_clang
+from forebay.compiler.by_clang import compile_to_spirv
+from forebay.compiler.clang import find_clang
+from forebay.compiler.options import split_options
+from forebay.compiler.program import NotNamedError, Source
+from forebay.compiler.spirv import declarations
 from tests.helpers.device_data import device_data
 
 from .results.tables import case, kernel_differences
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.needs("SPIR-V")
 
 
 def compiled(source, options=(), names=(), headers=None):
-    return compile_hip(clang, source, "some.hip", headers or {}, split_options(options), names)
+    return compile_to_spirv(clang, Source(source, "some.hip", headers or {}, split_options(options), names))
 
 
 def refused(source, options=(), names=(), headers=None):
@@ -39,7 +40,7 @@ def refused(source, options=(), names=(), headers=None):
 @pytest.mark.long
 def test_the_work_grows_with_the_number_of_kernels_and_not_with_its_square():
     calls = []
-    finish = compiler.finish_module
+    finish = by_clang.finish_module
 
     def counted(*arguments):
         profile = cProfile.Profile()
@@ -47,7 +48,7 @@ def test_the_work_grows_with_the_number_of_kernels_and_not_with_its_square():
         calls.append(pstats.Stats(profile).total_calls)
         return result
 
-    with mock.patch.dict(os.environ, FOREBAY_NO_CACHE="1"), mock.patch.object(compiler, "finish_module", counted):
+    with mock.patch.dict(os.environ, FOREBAY_NO_CACHE="1"), mock.patch.object(by_clang, "finish_module", counted):
         for count in (20, 80):
             kernels = (f'extern "C" __global__ void k{i}(int* x, bool b) {{ x[0] = b; }}' for i in range(count))
             assert len(compiled("\n".join(kernels)).kernels) == count

@@ -11,10 +11,11 @@ from unittest import mock
 import pytest
 
 import forebay as fb
-from forebay.hiprtc import compiler, prelude
-from forebay.hiprtc.clang import find_clang
-from forebay.hiprtc.compiler import compile_hip
-from forebay.hiprtc.options import split_options
+from forebay.compiler import by_clang, prelude
+from forebay.compiler.by_clang import compile_to_spirv
+from forebay.compiler.clang import find_clang
+from forebay.compiler.options import split_options
+from forebay.compiler.program import Source
 from tests.helpers.no_files import NO_FILES, folder_of_others
 from tests.helpers.processes import command
 from tests.helpers.threads import together
@@ -86,7 +87,7 @@ def compile_counted(counted):
 
 
 def compiled(by=clang, source=KERNEL, options=OPTIONS, name="some.hip", headers=None):
-    return compile_hip(by, source, name, headers or {}, options, [])
+    return compile_to_spirv(by, Source(source, name, headers or {}, options))
 
 
 def files(folder, kind):
@@ -161,7 +162,7 @@ def test_what_makes_another_program(compile_counted, folder):
         {"options": split_options(["-DNUMBER=1", "-O1"])},
     ):  # fmt: skip
         assert compile_counted(**change)[1] > 0
-    with mock.patch("forebay.hiprtc.prelude.content_key", return_value="changed"):  # another version of the headers
+    with mock.patch("forebay.compiler.prelude.content_key", return_value="changed"):  # another version of the headers
         assert compile_counted()[1] == 2
 
 
@@ -205,7 +206,7 @@ def test_the_same_headers_installed_again(tmp_path):
     here = tmp_path / "include"
     shutil.copytree(prelude.INCLUDE, here)
     headers = ("-I", str(here), "-I", str(here / "cuda"))
-    with mock.patch.object(prelude, "INCLUDE", here), mock.patch.multiple(compiler, INCLUDE=here, HEADERS=headers):
+    with mock.patch.object(prelude, "INCLUDE", here), mock.patch.multiple(by_clang, INCLUDE=here, HEADERS=headers):
         compiled()
         os.utime(here / "hip" / "hip_cooperative_groups.h", ns=(1, 1))
         compiled(source="#include <cooperative_groups.h>\n" + KERNEL)
@@ -285,7 +286,7 @@ def test_a_clang_that_cannot_write_leaves_nothing(folder):
     shutil.rmtree(folder)
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20));"
-        "from forebay.hiprtc import prelude; from forebay.hiprtc.clang import find_clang, HEADERS;"
+        "from forebay.compiler import prelude; from forebay.compiler.clang import find_clang, HEADERS;"
         "clang, _ = find_clang(); print(prelude.precompiled(clang, ('-std=c++17', *HEADERS, *clang.flags)))"
     )
     arguments, env = command("-c", code, FOREBAY_CACHE=folder)
@@ -297,9 +298,10 @@ def test_a_clang_that_cannot_write_leaves_nothing(folder):
 def test_threads_and_processes_at_once(folder):
     shutil.rmtree(folder)
     code = (
-        "from forebay.hiprtc.clang import find_clang; from forebay.hiprtc.compiler import compile_hip;"
-        "from forebay.hiprtc.options import split_options;"
-        f"made = compile_hip(find_clang()[0], {KERNEL!r}, 'some.hip', {{}}, split_options(['-DNUMBER=1']));"
+        "from forebay.compiler.clang import find_clang; from forebay.compiler.by_clang import compile_to_spirv;"
+        "from forebay.compiler.options import split_options; from forebay.compiler.program import Source;"
+        f"source = Source({KERNEL!r}, 'some.hip', {{}}, split_options(['-DNUMBER=1']));"
+        "made = compile_to_spirv(find_clang()[0], source);"
         "print(len(made.code))"
     )
     arguments, env = command("-c", code, FOREBAY_CACHE=folder)
@@ -332,10 +334,10 @@ def test_nothing_is_left_in_the_temporary_folder(tmp_path, no_cache):
     """Nor is Python left to remove it, of which it would warn."""
     code = (
         "import os, tempfile\n"
-        "from forebay.hiprtc.clang import find_clang\nfrom forebay.hiprtc.compiler import compile_hip\n"
-        "from forebay.hiprtc.options import split_options\n"
+        "from forebay.compiler.clang import find_clang\nfrom forebay.compiler.by_clang import compile_to_spirv\n"
+        "from forebay.compiler.program import Source\n"
         "for source in ('__global__ void k(int* x) { }', 'nonsense'):\n"
-        "    try: compile_hip(find_clang()[0], source, 'some.hip', {'a.h': ''}, split_options([]))\n"
+        "    try: compile_to_spirv(find_clang()[0], Source(source, headers={'a.h': ''}))\n"
         "    except Exception as error: print(error)\n"
     )
     (tmp_path / "tmp").mkdir()

@@ -6,10 +6,11 @@ import zlib
 import numpy as np
 import pytest
 
-from forebay.hiprtc.clang import find_clang
-from forebay.hiprtc.compiler import compile_hip
-from forebay.hiprtc.options import split_options
-from forebay.spirv.intel_cpu.early_returns import find_early_returns, let_threads_return
+from forebay.compiler.by_clang import compile_to_spirv
+from forebay.compiler.clang import find_clang
+from forebay.compiler.options import split_options
+from forebay.compiler.program import Source
+from forebay.compiler.spirv.intel_cpu.early_returns import find_early_returns, let_threads_return
 from tests.helpers.device_data import device_data
 
 from .results.tables import case, kernel_differences
@@ -186,7 +187,7 @@ def compiled_by_clang(source, options=(), **how):
     clang, why = find_clang()
     if clang is None:
         pytest.skip(why)
-    return compile_hip(clang, source, "program.hip", {}, split_options(options), **how)
+    return compile_to_spirv(clang, Source(source, options=split_options(options)), **how)
 
 
 @pytest.mark.parametrize("options", [(), ("-O0",), ("-O3",)], ids=str)

@@ -7,11 +7,12 @@ import pytest
 
 import forebay as fb
 from forebay import hip, hiprtc
-from forebay.hiprtc import clang
-from forebay.hiprtc.clang import find_clang
-from forebay.hiprtc.compiler import compile_hip
-from forebay.hiprtc.included import MOST
-from forebay.hiprtc.options import split_options
+from forebay.compiler import clang
+from forebay.compiler.by_clang import compile_to_spirv
+from forebay.compiler.clang import find_clang
+from forebay.compiler.included import MOST
+from forebay.compiler.options import split_options
+from forebay.compiler.program import Source
 
 KERNEL = '\nextern "C" __global__ void k(int* x) { x[0] = 1; }\n'
 
@@ -22,8 +23,8 @@ def compiles():
     clang, why = find_clang()
     if clang is None:
         pytest.skip(why)
-    return lambda source, options=(), headers=None: compile_hip(
-        clang, source, "program.hip", headers or {}, split_options(options)
+    return lambda source, options=(), headers=None: compile_to_spirv(
+        clang, Source(source, "program.hip", headers or {}, split_options(options))
     )
 
 

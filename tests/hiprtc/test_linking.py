@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from forebay import hip, hiprtc
+from forebay.compiler.clang import find_clang
 from forebay.core.driver import Language
 from forebay.hiprtc import hiprtcJITInputType, hiprtcResult
-from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.code import pack_code, unpack_code
 from tests.helpers.device_data import device_data
 from tests.hiprtc.test_api import checked, create, log_of

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.hiprtc.host_code import Mending, Program
+from forebay.compiler.host_code import Mending, Program
 from tests.helpers.device_data import device_data
 
 from .results.tables import case, kernel_differences

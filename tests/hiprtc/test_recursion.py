@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from forebay.spirv.recursion import recursive
+from forebay.compiler.spirv.recursion import recursive
 from tests.helpers.device_data import device_data
 
 from .results.tables import case, kernel_differences

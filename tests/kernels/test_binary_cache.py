@@ -10,8 +10,8 @@ from unittest import mock
 
 import pytest
 
+from forebay.compiler.cache import HEADER, BinaryCache, key_of, reads_files
 from forebay.core.errors import InvalidArgumentError
-from forebay.queues.kernels.cache import HEADER, BinaryCache, key_of, reads_files
 from tests.helpers.no_files import NO_FILES, folder_of_others
 
 pytestmark = pytest.mark.needs("no chosen device")

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import forebay as fb
+from forebay.core.intel_cpu import INTEL_CPU
 from forebay.queues.kernels import build as building
 from forebay.queues.opencl import programs
-from forebay.spirv.intel_cpu.runtime import INTEL_CPU
 from tests.helpers import spirv
 from tests.helpers.device_data import device_data
 from tests.helpers.processes import build_processes, command

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import forebay as fb
-from forebay.queues.kernels.cache import Identities, content_id, key_of
+from forebay.compiler.cache import key_of
+from forebay.queues.kernels.program import Identities, content_id
 
 DIGEST = key_of("a program")
 NAMES = {"fill": 1, "blur": 4, "reduce": 3}  # with the number of parameters

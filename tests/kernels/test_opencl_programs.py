@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.queues.kernels.cache import BinaryCache, Entry
+from forebay.compiler.cache import BinaryCache, Entry
 from forebay.queues.kernels.opencl_c import REPORT_PARAMETERS
 from forebay.queues.opencl import discovery, programs
 from forebay.queues.opencl.programs import Builder

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import forebay as fb
+from forebay.compiler.cache import BinaryCache
 from forebay.core.driver import Language
-from forebay.queues.kernels.cache import BinaryCache
 from forebay.queues.kernels.program import language_of
 from tests.helpers import spirv
 from tests.helpers.device_data import device_data

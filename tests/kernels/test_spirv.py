@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from forebay.spirv.declarations import Declared, kernels_of, variables_of
+from forebay.compiler.spirv.declarations import Declared, kernels_of, variables_of
 from tests.helpers import spirv
 from tests.helpers.spirv import instruction, text
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import forebay
 from forebay.__main__ import commands
-from forebay.queues.kernels.cache import BinaryCache, key_of
+from forebay.compiler.cache import BinaryCache, key_of
 from forebay.queues.selection import VARIABLE, devices
 from tests.helpers.processes import BUNDLED_DRIVERS, no_opencl, output_of, python
 

@@ -32,7 +32,7 @@ if not importlib.util.find_spec("stubgen_pyx"):  # which takes long to import
 pytestmark = pytest.mark.needs("no chosen device")
 output_of, python = (partial(each, fresh=True) for each in (processes.output_of, processes.python))
 
-ROOMS = ("core", "spirv", "sync", "lifetimes", "events", "races", "queues")
+ROOMS = ("core", "sync", "lifetimes", "events", "races", "queues")
 FACE = Path("src", "forebay")
 BENCH = Path("microbench")
 BUILD = ("setup.py", "--quiet", "build_ext", "--inplace")

@@ -8,9 +8,9 @@ import pytest
 
 from forebay.core.driver import DeviceInfo, numbered
 from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError, InvalidArgumentError
+from forebay.core.intel_cpu import INTEL_CPU, INTEL_LIBRARY
 from forebay.queues.opencl import discovery as platforms
 from forebay.queues.selection import DRIVERS, VARIABLE, devices, parse, select
-from forebay.spirv.intel_cpu.runtime import INTEL_CPU, INTEL_LIBRARY
 from tests.helpers.processes import BUNDLED_DRIVERS, UNCHOSEN, no_opencl, output_of, python
 from tests.inside import in_order_of_preference
 

@@ -3,7 +3,7 @@
 import pytest
 
 import forebay as fb
-from forebay.spirv.access import accesses_of
+from forebay.compiler.spirv.access import accesses_of
 from tests.inside import natives_of
 
 SIZE = 64

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.hiprtc.clang import find_clang
+from forebay.compiler.clang import find_clang
 from tests.helpers.device_data import device_data
 from tests.inside import step_of
 

@@ -4,7 +4,7 @@ import re
 
 from tools.checks import ROOT
 
-FOLDERS = ("core", "events", "lifetimes", "microbench", "queues", "races", "spirv", "src", "sync")
+FOLDERS = ("core", "events", "lifetimes", "microbench", "queues", "races", "src", "sync")
 # ``os.environ.get(x)``, ``os.environ[x]``, ``x in os.environ``, where x is a string or a constant, of whichever module
 READ = re.compile(
     r'environ(?:\.get|\.setdefault|\.pop)?[([]\s*("\w+"|(?:\w+\.)*[A-Z_]{2,}\b)'

@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 TABLE = Path(__file__).with_name("faults.txt")
-ROOMS = ("core", "events", "lifetimes", "queues", "races", "spirv", "sync")  # the folders that setup.py maps
+ROOMS = ("core", "events", "lifetimes", "queues", "races", "sync")  # the folders that setup.py maps
 STAGES = 0, 20, 100, 500, 2000, 100_000  # tests: all mutants go through one stage before the next, since most die early
 MOST_MEMORY = 8 << 30  # bytes of data that the tests of a mutant may have
 CHOSEN = """

@@ -14,7 +14,7 @@ from forebay.expressions.elementwise import elementwise
 from forebay.expressions.parameters import check_text
 from forebay.expressions.reduction import reduction
 from forebay.expressions.sources import CPP
-from forebay.hiprtc.current import current_device
+from forebay.hiprtc.front_end import current_device
 from forebay.queues.memory.buffer import Buffer
 from forebay.queues.memory.shapes import read_int
 from forebay.queues.queue import Queue

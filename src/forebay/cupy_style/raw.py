@@ -9,13 +9,12 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from forebay.compiler.options import split_options
+from forebay.compiler.program import KernelInfo, Source
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, NotSupportedError
-from forebay.hiprtc.current import current_device
-from forebay.hiprtc.front_end import prepare
-from forebay.hiprtc.options import split_options
+from forebay.hiprtc.front_end import current_device, prepare
 from forebay.queues.device import Device, find_built, keep_built
 from forebay.queues.kernels.kernel import Kernel
-from forebay.queues.kernels.parameters import KernelInfo
 from forebay.queues.kernels.program import Program
 from forebay.queues.launch.launch import local, null
 from forebay.queues.memory.buffer import Buffer
@@ -138,7 +137,8 @@ class RawModule:
         with self._lock:
             built = find_built(device, self, None)
             if built is None:
-                made = prepare(device, self.code, "program.cu", {}, split_options(self.options), self.name_expressions)
+                options = split_options(self.options)
+                made = prepare(device, Source(self.code, "program.cu", {}, options, self.name_expressions))
                 kernels = {kernel.symbol: kernel for kernel in made.kernels}
                 kernels |= {kernel.name: kernel for kernel in made.kernels}
                 built = device.program(made.text, made.options), kernels, made.lowered

@@ -19,7 +19,7 @@ from forebay.core.process import refuse_on_host_thread
 from forebay.hip.compiled.calls import forget_own, set_null_queue
 from forebay.hip.errors import HipError, HipFunction, alias, api, asserting, check_assertions, invalid
 from forebay.hip.facts import HIP_VERSION, hipError_t
-from forebay.hiprtc.current import compile_for
+from forebay.hiprtc.front_end import compile_for
 from forebay.queues import selection
 from forebay.queues.device import Device
 

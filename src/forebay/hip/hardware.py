@@ -7,6 +7,7 @@ import uuid
 from typing import Any
 
 from forebay.c_string import CString
+from forebay.compiler.clang import WARP
 from forebay.core.driver import Language
 from forebay.hip import facts
 from forebay.hip.devices import (
@@ -36,7 +37,6 @@ from forebay.hip.facts import (
 )
 from forebay.hip.memory import size_of
 from forebay.hip.pointers import Number, handle_number
-from forebay.hiprtc.clang import WARP
 
 NUMBERS = [name for name, value in hipDeviceProp_t._members.items() if value == 0]
 # Of arrays and textures, in elements. Nothing in the kernels' headers needs a limit but that indices are ints.

@@ -16,6 +16,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from forebay.c_string import CString
+from forebay.compiler.clang import WARP
+from forebay.compiler.included import MOST_OF_CODE, read_file
 from forebay.core.driver import Language, Parameter
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.core.process import Numbers
@@ -46,9 +48,7 @@ from forebay.hip.hardware import check_bank_config, check_cache_config
 from forebay.hip.memory import pointer_to, size_of
 from forebay.hip.pointers import DeviceArray, Number, address_of, handle_number, host_view
 from forebay.hip.streams import queue_of
-from forebay.hiprtc.clang import WARP
 from forebay.hiprtc.code import Code, is_code, unpack_code
-from forebay.hiprtc.included import MOST_OF_CODE, read_file
 from forebay.queues.kernels.kernel import Kernel
 from forebay.queues.kernels.program import Program, language_of
 from forebay.queues.queue import Queue

@@ -27,9 +27,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from forebay.compiler.program import KernelInfo, VariableSignature, kernels_from, variables_from
 from forebay.core.driver import Language
 from forebay.core.errors import InvalidArgumentError
-from forebay.queues.kernels.parameters import KernelInfo, VariableSignature, kernels_from, variables_from
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

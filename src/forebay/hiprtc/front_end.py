@@ -5,18 +5,20 @@ Where the driver has a compiler of C++, it is that (NVRTC); where the device tak
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from forebay.compiler.by_clang import compile_to_bitcode, compile_to_spirv
+from forebay.compiler.by_driver import compile_by_driver
+from forebay.compiler.clang import find_clang
+from forebay.compiler.included import check_text
+from forebay.compiler.options import split_options
+from forebay.compiler.program import KernelInfo, Source, VariableSignature
 from forebay.core.driver import Language
 from forebay.core.errors import BuildError, InvalidArgumentError, NotInstalledError, NotSupportedError, how_to_install
-from forebay.hiprtc.clang import find_clang
-from forebay.hiprtc.compiler import compile_bitcode, compile_hip
-from forebay.hiprtc.driver_compiler import compile_cpp
-from forebay.hiprtc.options import Options, split_options
 from forebay.queues.device import Device
-from forebay.queues.kernels.parameters import KernelInfo, VariableSignature
-from forebay.queues.kernels.program import Compiled, check_text, language_of
+from forebay.queues.kernels.program import Compiled, language_of
 from forebay.queues.selection import VARIABLE, devices
 
 
@@ -32,28 +34,28 @@ class Prepared:
     log: str = ""  # warnings
 
 
-def prepare(
-    device: Device,
-    source: str,
-    name: str,
-    headers: Mapping[str, str],
-    options: Options,
-    expressions: Sequence[str] = (),
-) -> Prepared:
-    """Compile HIP C++ for a device; the parameters are those of `compile_hip`. Blocks while it compiles.
+def prepare(device: Device, source: Source) -> Prepared:
+    """Compile HIP C++ for a device. Blocks while it compiles.
 
     Raises BuildError with the messages as ``log``, and `NotNamedError` for a name expression that names nothing;
     NotInstalledError when the compiler for this device is missing, and NotSupportedError when there is none for it;
     InvalidArgumentError for text with a lone surrogate.
     """
-    for text in (source, name, *headers, *headers.values(), *expressions):
-        check_text(name if text is source else "a name or a header", text, "surrogateescape")
-    source = source.removeprefix("\ufeff")  # a byte order mark, which only begins a file
-    compiler = device.driver.cpp_compiler()
+    for text in (source.text, source.name, *source.headers, *source.headers.values(), *source.expressions):
+        check_text(source.name if text is source.text else "a name or a header", text, "surrogateescape")
+    source = source._replace(text=source.text.removeprefix("\ufeff"))  # a byte order mark, which only begins a file
+    driver = device.driver
+    compiler = driver.cpp_compiler()
+    options: tuple[str, ...] = ()
     if compiler is not None:
-        made = compile_cpp(compiler, source, name, headers, options, expressions)
-        return Prepared(made.code, (), made.kernels, made.variables, made.lowered, made.log)
-    if Language.SPIRV not in device.driver.languages:
+        made = compile_by_driver(compiler, source)
+    elif Language.SPIRV in driver.languages:
+        clang, why = find_clang()
+        if clang is None:
+            raise NotInstalledError(f"HIP C++: {why}")
+        made = compile_to_spirv(clang, source, driver.expect_spirv, driver.unrolls_recursion)
+        options = source.options.opencl
+    else:
         others = devices_beside(device.name)
         raise NotSupportedError(
             f"HIP C++: {device.name} takes no SPIR-V, which clang makes of it, and its driver has no compiler of C++; "
@@ -61,19 +63,10 @@ def prepare(
             + f"use a driver that takes SPIR-V ({how_to_install('cpu,hip')} for CPUs), or CUDA's for an NVIDIA GPU "
             f"({how_to_install('cuda')})"
         )
-    clang, why = find_clang()
-    if clang is None:
-        raise NotInstalledError(f"HIP C++: {why}")
-    driver = device.driver
-    made = compile_hip(
-        clang, source, name, headers, options, expressions, driver.expect_spirv, driver.unrolls_recursion
-    )
-    return Prepared(made.code, options.opencl, made.kernels, made.variables, made.lowered, made.log)
+    return Prepared(made.code, options, made.kernels, made.variables, made.lowered, made.log)
 
 
-def prepare_for_linking(
-    device: Device, source: str, name: str, headers: Mapping[str, str], options: Options
-) -> tuple[bytes, str]:
+def prepare_for_linking(device: Device, source: Source) -> tuple[bytes, str]:
     """Compile HIP C++ to LLVM's bitcode; return it and the warnings. Blocks while it compiles.
 
     Raises BuildError with the messages as ``log``; also where the device takes no SPIR-V.
@@ -82,7 +75,7 @@ def prepare_for_linking(
     if clang is None or Language.SPIRV not in device.driver.languages:
         message = f"-fgpu-rdc: only clang links, for devices that take SPIR-V: {why or device.name}"
         raise BuildError(message, log=message)
-    return compile_bitcode(clang, source, name, headers, options)
+    return compile_to_bitcode(clang, source)
 
 
 def compile_for_device(device: Device, source: str, words: tuple[str, ...]) -> Compiled:
@@ -94,7 +87,7 @@ def compile_for_device(device: Device, source: str, words: tuple[str, ...]) -> C
         options = split_options(words)
     except ValueError as error:
         raise InvalidArgumentError(f"program: {error}") from None
-    made = prepare(device, source, "program.hip", {}, options)
+    made = prepare(device, Source(source, options=options))
     symbols = {kernel.mangled: kernel.symbol for kernel in made.kernels}
     symbols |= {variable.name: variable.symbol for variable in made.variables}
     symbols |= {kernel.name: kernel.symbol for kernel in made.kernels}
@@ -110,3 +103,27 @@ def devices_beside(name: str) -> str:
         for each in devices()
         if each.name != name
     )
+
+
+# -- the device that `forebay.hiprtc` compiles for
+
+
+_choose: Callable[[], Device] | None = None
+_default: list[Device] = []
+_lock = threading.Lock()
+
+
+def compile_for(choose: Callable[[], Device]) -> None:
+    """Compile for the device that `choose` returns in the thread that compiles. `forebay.hip` calls this."""
+    global _choose
+    _choose = choose
+
+
+def current_device() -> Device:
+    """Return the device that `forebay.hip` uses in this thread, or the default one if it is not imported."""
+    if _choose is not None:
+        return _choose()
+    with _lock:
+        if not _default or _default[0].closed:
+            _default[:] = [Device()]
+        return _default[0]

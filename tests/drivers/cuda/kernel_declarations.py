@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from forebay.compiler.spirv.declarations import Declared
 from forebay.core.errors import BuildError
 from forebay.queues.kernels.parameters import read_parameter
-from forebay.spirv.declarations import Declared
 
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 ATTRIBUTE = r"__attribute__\s*\(\((?P<attribute>.*?)\)\)\s*"

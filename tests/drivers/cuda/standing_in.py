@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from unittest import mock
 
+from forebay.compiler.cache import Entry
+from forebay.compiler.spirv.declarations import Declared
 from forebay.core.errors import BuildError
 from forebay.queues.cuda import driver, programs
-from forebay.queues.kernels.cache import Entry
-from forebay.spirv.declarations import Declared
 
 from . import standin
 from .kernel_declarations import read_kernels

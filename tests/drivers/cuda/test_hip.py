@@ -5,11 +5,11 @@ from unittest import mock
 
 import pytest
 
+from forebay.compiler.by_driver import as_clang_says, compile_by_driver
+from forebay.compiler.options import split_options
+from forebay.compiler.program import NotNamedError, Source
 from forebay.core.errors import BuildError
 from forebay.hip.textures import DECLARED, _as_clang_says
-from forebay.hiprtc.compiler import NotNamedError
-from forebay.hiprtc.driver_compiler import as_clang_says, compile_cpp
-from forebay.hiprtc.options import split_options
 from tests.helpers.processes import ROOT
 
 pytestmark = pytest.mark.needs("no device of another driver than CUDA")
@@ -20,7 +20,7 @@ def compiles(nvrtc, tmp_path):
     """``compiles(source, options, names, headers)``: the program, compiled anew."""
 
     def compiled(source, options=(), names=(), headers=None):
-        return compile_cpp(nvrtc, source, "program.hip", headers or {}, split_options(options), names)
+        return compile_by_driver(nvrtc, Source(source, "program.hip", headers or {}, split_options(options), names))
 
     with mock.patch.dict(os.environ, FOREBAY_CACHE=str(tmp_path / "cache")):
         yield compiled
@@ -316,7 +316,7 @@ def test_a_file_that_a_macro_names_is_read_anew(compiles, tmp_path):
 
 
 def test_every_header_is_read_once():
-    for path in (ROOT / "src/forebay/hiprtc/include_nvidia").rglob("*.*"):
+    for path in (ROOT / "src/forebay/compiler/include_nvidia").rglob("*.*"):
         assert "\n#pragma once\n" in "\n" + path.read_text(), path
 
 

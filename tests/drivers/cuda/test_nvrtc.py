@@ -5,10 +5,10 @@ from unittest import mock
 
 import pytest
 
+from forebay.compiler.program import DriverSource
 from forebay.core.errors import BuildError, NotInstalledError
 from forebay.queues.cuda import nvrtc as module
 from forebay.queues.cuda.nvrtc import NvrtcCompiler, find_nvrtc, read_signatures
-from forebay.queues.kernels.parameters import CppSource
 
 pytestmark = pytest.mark.needs("no device of another driver than CUDA")
 
@@ -43,7 +43,7 @@ def types(kernel):
 
 @pytest.fixture(scope="module")
 def program(nvrtc):
-    return nvrtc.compile(CppSource(SOURCE, "all.cu", {}, ["-std=c++17"], ["shift<short,3>", "&first"]))
+    return nvrtc.compile(DriverSource(SOURCE, "all.cu", {}, ["-std=c++17"], ["shift<short,3>", "&first"]))
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +74,9 @@ def test_names(kernels, program):
 
 def test_pointers_that_are_followed(nvrtc):
     source = "__global__ void plain(float *x) { *x = 1; } struct S { int *p; }; __global__ void k(S s) { *s.p = 1; }"
-    program = nvrtc.compile(CppSource(source, "a.cu", {}, []))
+    program = nvrtc.compile(DriverSource(source, "a.cu", {}, []))
     assert {each.name: each.follows for each in program.kernels} == {"plain": False, "k": True}
-    program = nvrtc.compile(CppSource(SOURCE, "a.cu", {}, []))
+    program = nvrtc.compile(DriverSource(SOURCE, "a.cu", {}, []))
     assert all(each.follows for each in program.kernels), "a variable holds a pointer"
 
 
@@ -90,7 +90,7 @@ def test_dynamic_shared_memory(nvrtc, kernels):
     __global__ void through(double *x) { *x = two(threadIdx.x); }
     __global__ void without(double *x) { *x = 2; }
     """
-    program = nvrtc.compile(CppSource(source, "a.cu", {}, []))
+    program = nvrtc.compile(DriverSource(source, "a.cu", {}, []))
     assert {each.name: each.dynamic_shared for each in program.kernels} == {"through": True, "without": False}
 
 
@@ -106,16 +106,16 @@ def test_variables(program):
 
 def test_machine_code(nvrtc):
     """A cubin, for an architecture that the device has."""
-    assert nvrtc.compile(CppSource("__global__ void k() {}", "a.cu", {}, [])).code.startswith(b"\x7fELF")
+    assert nvrtc.compile(DriverSource("__global__ void k() {}", "a.cu", {}, [])).code.startswith(b"\x7fELF")
     with pytest.raises(NotInstalledError, match="does not compile for sm_11"):
         NvrtcCompiler((1, 1), 13000)
 
 
 def test_what_the_compiler_says(nvrtc):
     with pytest.raises(BuildError) as caught:
-        nvrtc.compile(CppSource("__global__ void k() {\n  no_such(1); }", "mine.cu", {}, []))
+        nvrtc.compile(DriverSource("__global__ void k() {\n  no_such(1); }", "mine.cu", {}, []))
     assert 'mine.cu(2): error: identifier "no_such" is undefined' in caught.value.log
-    program = nvrtc.compile(CppSource("__global__ void k(int *p) { int i; *p = 1; }", "mine.cu", {}, []))
+    program = nvrtc.compile(DriverSource("__global__ void k(int *p) { int i; *p = 1; }", "mine.cu", {}, []))
     assert '"i" was declared but never referenced' in program.log
 
 
@@ -136,7 +136,10 @@ def test_without_nvrtc(tmp_path):
 
 def test_debug_information_that_is_not_there(nvrtc):
     assert read_signatures(b"") == ((), ())
-    assert read_signatures(nvrtc.compile(CppSource("__global__ void k() {}", "mine.cu", {}, [])).code[:0]) == ((), ())
+    assert read_signatures(nvrtc.compile(DriverSource("__global__ void k() {}", "mine.cu", {}, [])).code[:0]) == (
+        (),
+        (),
+    )
     for other in (b"ELF", b"\x7fELF" + bytes(60)):
         with pytest.raises(ValueError, match="in another form"):
             read_signatures(other)

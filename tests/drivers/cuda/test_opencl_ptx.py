@@ -10,16 +10,16 @@ from unittest import mock
 import pyopencl as cl
 import pytest
 
+from forebay.compiler.cache import Entry
+from forebay.compiler.spirv.declarations import Declared
 from forebay.core.driver import Language
 from forebay.core.errors import BuildError, NotInstalledError, NotSupportedError
+from forebay.core.intel_cpu import intel_cpu_runtime
 from forebay.queues.cuda import programs
 from forebay.queues.cuda.driver import CONNECTIONS
 from forebay.queues.cuda.programs import compile_opencl
 from forebay.queues.cuda.ptx import for_cuda
-from forebay.queues.kernels.cache import Entry
 from forebay.queues.kernels.opencl_c import REPORT_PARAMETERS
-from forebay.spirv.declarations import Declared
-from forebay.spirv.intel_cpu.runtime import intel_cpu_runtime
 from tests.inside import makes_context, refusing_to_tell
 
 pytestmark = pytest.mark.needs("no device of another driver than CUDA")

@@ -5,15 +5,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from forebay.compiler.by_driver import compile_by_driver
+from forebay.compiler.program import DriverSource, Source
 from forebay.core.driver import Language
 from forebay.core.errors import InvalidArgumentError
 from forebay.cupy_style import ElementwiseKernel, ReductionKernel
 from forebay.expressions.sources import FULL, NUMBER, RAW, Typed
-from forebay.hiprtc.driver_compiler import compile_cpp
-from forebay.hiprtc.options import split_options
 from forebay.queues.cuda.nvrtc import MAGIC, without_facts
 from forebay.queues.cuda.programs import build_image
-from forebay.queues.kernels.parameters import CppSource
 from tests.inside import source_in_cpp
 
 pytestmark = pytest.mark.needs("no device of another driver than CUDA")
@@ -53,7 +52,7 @@ def parameters(kernel):
 
 @pytest.fixture
 def code(nvrtc):
-    return nvrtc.compile(CppSource(SOURCE, "a.cu", {}, [])).code
+    return nvrtc.compile(DriverSource(SOURCE, "a.cu", {}, [])).code
 
 
 def test_a_cubin_with_its_types(code, info):
@@ -134,7 +133,7 @@ def source_of(made, dtype, ways):
     ],
 )
 def test_they_compile(nvrtc, made, dtype, ways, parameters):
-    program = compile_cpp(nvrtc, source_of(made, dtype, ways), "program.hip", {}, split_options(()), ())
+    program = compile_by_driver(nvrtc, Source(source_of(made, dtype, ways)))
     kernels = {kernel.name: kernel for kernel in program.kernels}
     names = ["mixed_elements"] if made is MIXED else ["norm_group", "norm_last", "norm_partial"]
     assert sorted(kernels) == names

@@ -2,9 +2,9 @@
 
 import pytest
 
+from forebay.compiler.program import DriverSource
 from forebay.queues.cuda.nvrtc import without_facts
 from forebay.queues.cuda.ptx import MOVES, OWN_KERNELS, accesses_of, read_ptx
-from forebay.queues.kernels.parameters import CppSource
 from forebay.queues.memory.shapes import SOURCE, UNITS
 from tests.drivers.cuda.kernel_declarations import read_kernels
 
@@ -163,6 +163,6 @@ def test_of_text_written_by_hand():
 
 
 def test_of_what_nvrtc_makes(nvrtc):
-    program = nvrtc.compile(CppSource(ACCESSES, "access.cu", {}, [], []))
+    program = nvrtc.compile(DriverSource(ACCESSES, "access.cu", {}, [], []))
     shown = without_facts(program.code)[3]
     assert shown == SHOWN

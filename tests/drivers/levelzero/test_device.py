@@ -8,9 +8,9 @@ from unittest import mock
 import pytest
 
 import forebay as fb
+from forebay.compiler.cache import BinaryCache
 from forebay.core.driver import Language
 from forebay.core.errors import BuildError, NotSupportedError, OutOfMemoryError
-from forebay.queues.kernels.cache import BinaryCache
 from forebay.queues.levelzero import programs
 from forebay.queues.levelzero.device import LevelZeroDevice
 from forebay.queues.selection import DRIVERS

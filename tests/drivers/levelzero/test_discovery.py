@@ -6,10 +6,10 @@ from unittest import mock
 
 import pytest
 
+from forebay.compiler.spirv import declarations
 from forebay.core.errors import Error
 from forebay.queues.levelzero import discovery, operations
 from forebay.queues.selection import DRIVERS, devices, select
-from forebay.spirv import declarations
 from tests.helpers.processes import output_of
 from tools import null_levelzero
 

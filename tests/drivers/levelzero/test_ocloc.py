@@ -8,10 +8,10 @@ from unittest import mock
 
 import pytest
 
+from forebay.compiler.spirv import declarations
 from forebay.core.errors import BuildError, NotSupportedError
 from forebay.queues.levelzero import programs
 from forebay.queues.selection import select
-from forebay.spirv import declarations
 from tests.inside import compiler_is_loaded_again, without_compiler
 
 pytestmark = pytest.mark.needs("null hardware")

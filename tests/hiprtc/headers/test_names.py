@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from forebay.hiprtc.clang import INCLUDE
-from forebay.hiprtc.header_names import names
+from forebay.compiler.clang import INCLUDE
+from forebay.compiler.header_names import names
 from tests.helpers.device_data import device_data
 from tests.hiprtc.results.tables import Calls, call_differences
 

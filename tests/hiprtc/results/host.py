@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from forebay.hiprtc.clang import INCLUDE, Clang
+from forebay.compiler.clang import INCLUDE, Clang
 
 HERE = Path(__file__).parent
 NAME = "k.hip"

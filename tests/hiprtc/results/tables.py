@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.hiprtc.clang import find_clang
-from forebay.queues.kernels.parameters import KernelInfo
+from forebay.compiler.clang import find_clang
+from forebay.compiler.program import KernelInfo
 
 from ..running import Built
 from .host import HostError, HostProgram, Launch, run
