@@ -125,7 +125,7 @@ def expected_in_wheel(checkout):
             expected |= {Path("forebay", path.relative_to(checkout)) for path in (checkout / room).glob(pattern)}
     bench = [path.relative_to(checkout / BENCH) for path in (checkout / BENCH).rglob("*.[pc]*")]
     expected |= {Path("forebay/bench", path) for path in bench if path.suffix in (".py", ".c")}
-    folders = [checkout / FACE / "hiprtc" / name for name in ("include", "include_nvidia")]
+    folders = [checkout / FACE / "compiler" / name for name in ("include", "include_nvidia")]
     headers = {path.relative_to(checkout / "src") for each in folders for path in each.rglob("*") if path.is_file()}
     assert len(headers) > 20
     return headers | {path.with_suffix(".pyi") if path.suffix == ".pyx" else path for path in expected}
