@@ -24,7 +24,7 @@ _NAMES: tuple[tuple[str, str, str, str], ...] = (
         amd_detail/amd_hip_vector_types
         amd_detail/amd_math_functions amd_detail/amd_warp_functions amd_detail/device_library_decls
         amd_detail/hip_runtime amd_detail/math_fwd hcc_detail/device_functions hcc_detail/hip_runtime
-        hcc_detail/hip_vector_types hcc_detail/math_functions hip_hcc hip_profile hip_version host_defines library_types
+        hcc_detail/hip_vector_types hcc_detail/math_functions hip_hcc hip_profile host_defines library_types
         surface_types texture_types"""),
     ("hip/hip_fp16.h", "hip/", ".h", "amd_detail/amd_hip_fp16 hcc_detail/hip_fp16"),
     ("hip/hip_bf16.h", "hip/", ".h", "amd_detail/amd_hip_bf16 amd_detail/amd_hip_bfloat16"),

@@ -9,6 +9,7 @@ from forebay.compiler.by_driver import as_clang_says, compile_by_driver
 from forebay.compiler.options import split_options
 from forebay.compiler.program import NotNamedError, Source
 from forebay.core.errors import BuildError
+from forebay.hip.facts import HIP_VERSION as VERSION
 from forebay.hip.textures import DECLARED, _as_clang_says
 from tests.helpers.processes import ROOT
 
@@ -53,6 +54,7 @@ __global__ void k(int* n) { n[0] = size(); }""", ["program.hip:3:", "which kerne
     ]),
 ]  # fmt: skip
 PROGRAMS = [  # (source, types of the parameters)
+    (f"#include <hip/hip_version.h>\n__global__ void k(int*) {{ static_assert(HIP_VERSION == {VERSION}); }}", "int*"),
     # Constants computed from others
     ("""
     static const float SCALE = 2.0f;

@@ -1,3 +1,4 @@
 // What every header of HIP has.
 #pragma once
+#include <hip/hip_version.h>
 #include <hip/device/qualifiers.h>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <hip/hip_vector_types.h>
+#include <hip/hip_version.h>
 #include <hip/host_enumerations.h>
 #include <stddef.h>
 

@@ -1,15 +1,13 @@
 // What HIP's kernels have without a further header and CUDA's have not, or have in another way.
 #pragma once
 
+#include <hip/hip_version.h>
+
 #define __HIP_PLATFORM_NVIDIA__ 1
 #define __HIP_PLATFORM_NVCC__ 1
 #define __HIPCC__ 1
 #define __HIPCC_RTC__ 1
 #define __HIP_DEVICE_COMPILE__ 1
-#define HIP_VERSION_MAJOR 6
-#define HIP_VERSION_MINOR 4
-#define HIP_VERSION_PATCH 0
-#define HIP_VERSION (HIP_VERSION_MAJOR * 10000000 + HIP_VERSION_MINOR * 100000 + HIP_VERSION_PATCH)
 #define __HIP_ARCH_HAS_GLOBAL_INT32_ATOMICS__ 1
 #define __HIP_ARCH_HAS_GLOBAL_FLOAT_ATOMIC_EXCH__ 1
 #define __HIP_ARCH_HAS_SHARED_INT32_ATOMICS__ 1
