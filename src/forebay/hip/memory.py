@@ -12,7 +12,7 @@ import numpy as np
 from forebay.core.errors import ArgumentTypeError, NotSupportedError
 from forebay.hip import allocations, facts
 from forebay.hip.allocations import Allocation, Place, found_at
-from forebay.hip.compiled import known
+from forebay.hip.compiled import commands, known
 from forebay.hip.devices import current_device, current_number, device_number, device_of, infos
 from forebay.hip.errors import HipError, HipFunction, Result, alias, api, check_params, define, enumerator, invalid
 from forebay.hip.facts import hipError_t, hipMemAccessFlags, hipMemLocation, hipMemoryType, hipMemPoolAttr, words
@@ -223,7 +223,7 @@ def hipHostFree(ptr: Any) -> None:
 hipFreeHost: HipFunction = alias(hipHostFree, "hipFreeHost", ", under its older name")
 
 
-@known.hipMallocAsync
+@commands.ordinary
 @api(outputs=1)
 def hipMallocAsync(size: int, stream: Any = None) -> DeviceArray:
     """Allocate memory for what comes later on the stream; ``(hipError_t, pointer)``. Does not block.
@@ -242,7 +242,7 @@ def hipMallocAsync(size: int, stream: Any = None) -> DeviceArray:
     return result
 
 
-@known.hipFreeAsync
+@commands.ordinary
 @api()
 def hipFreeAsync(dev_ptr: Any, stream: Any = None) -> None:
     """Give memory back in the order of the stream, after everything submitted to it; ``(hipError_t,)``.

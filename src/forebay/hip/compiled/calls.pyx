@@ -47,7 +47,10 @@ cdef extern from *:
     int returned "forebay_returned"  # by this thread's last call: the number of its code
 
 # `Ordinary`, for a caller who looks at NULL itself: a `try` costs as much as half of reading the arguments.
-ctypedef PyObject* (*Raw)(PyObject* const* given, Py_ssize_t count, PyObject* keywords) noexcept
+ctypedef PyObject* (*Raw)(PyObject* const* words) noexcept
+
+cdef enum:
+    MOST_PARAMETERS = 11
 
 cdef tuple success = None
 cdef tuple not_ready = None
@@ -133,6 +136,8 @@ cdef class Front:
     """
 
     cdef Ordinary ordinary
+    cdef tuple names
+    cdef tuple defaults  # of the last parameters
     cdef readonly object definition
     cdef object failure
     cdef PyMethodDef method
@@ -141,7 +146,14 @@ cdef class Front:
 
 
 cdef object call(Front front, PyObject* const* given, Py_ssize_t count, PyObject* keywords):
-    cdef PyObject* result = (<Raw> front.ordinary)(given, count, keywords)
+    cdef PyObject* room[MOST_PARAMETERS]
+    cdef PyObject* const* words = given
+    cdef PyObject* result
+    if keywords != NULL or count != PyTuple_GET_SIZE(front.names):
+        words = sort(front, given, count, keywords, room)
+        if words == NULL:
+            return PyObject_Vectorcall(front.definition, given, count, keywords)
+    result = (<Raw> front.ordinary)(words)
     if result == NULL:
         return fail(front, given, count, keywords)
     returned_object = <object> result
@@ -169,6 +181,9 @@ cdef object front(object definition, Ordinary ordinary, object failure=None):
     signature = inspect.signature(definition)
     plain = [each.replace(annotation=each.empty) for each in signature.parameters.values()]
     shown = signature.replace(parameters=plain, return_annotation=signature.empty)
+    assert len(plain) <= MOST_PARAMETERS
+    made.names = tuple(signature.parameters)
+    made.defaults = tuple([each.default for each in plain if each.default is not each.empty])
     made.ordinary, made.definition, made.failure = ordinary, definition, failure
     made.name = definition.__name__.encode()
     made.doc = f"{definition.__name__}{shown}\n--\n\n{inspect.cleandoc(definition.__doc__)}".encode()
@@ -180,9 +195,14 @@ cdef object front(object definition, Ordinary ordinary, object failure=None):
 
 
 cdef PyObject* const* sort(
-    tuple names, Py_ssize_t required, PyObject* const* given, Py_ssize_t count, PyObject* keywords, PyObject** room
+    Front front, PyObject* const* given, Py_ssize_t count, PyObject* keywords, PyObject** room
 ) noexcept:
+    """Put the arguments of a call into `room`, in the order of their names. NULL when the definition has to read them,
+    or to refuse them.
+    """
+    cdef tuple names = front.names
     cdef Py_ssize_t total = PyTuple_GET_SIZE(names)
+    cdef Py_ssize_t required = total - PyTuple_GET_SIZE(front.defaults)
     cdef Py_ssize_t named = 0 if keywords == NULL else PyTuple_GET_SIZE(<tuple> keywords)
     cdef Py_ssize_t i, at = count
     if count + named > total:
@@ -201,9 +221,11 @@ cdef PyObject* const* sort(
                 return NULL
         room[at] = given[count + i]
         at += 1
-    for i in range(count, required):
+    for i in range(count, total):
         if room[i] == NULL:
-            return NULL
+            if i < required:
+                return NULL
+            room[i] = PyTuple_GET_ITEM(front.defaults, i - required)
     return room
 
 

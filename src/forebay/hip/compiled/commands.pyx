@@ -1,6 +1,6 @@
 """Events recorded on streams, waits for them, questions and waits of the host for both, copies and memsets.
 
-A copy or a memset is of memory that is known by its addresses, on an open stream of its device.
+Also which ordinary call belongs to which function. A copy or a memset is of memory that is known by its addresses, on an open stream of its device.
 """
 
 from cpython.object cimport PyObject
@@ -9,8 +9,8 @@ from libcpp.atomic cimport memory_order_relaxed
 
 from forebay.core.state cimport captures_under_way, open_step_count
 from forebay.events.event cimport Event, record, wait_for_event
-from forebay.hip.compiled.calls cimport Address, answer, front, pointer_class, queue_of, read, succeed
-from forebay.hip.compiled.known cimport Known, known_with
+from forebay.hip.compiled.calls cimport Address, Ordinary, answer, front, pointer_class, queue_of, succeed
+from forebay.hip.compiled.known cimport Known, free_front, known_with, malloc_front
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.transfers cimport fill_bytes
 from forebay.queues.queue cimport Queue, capture_of, is_captured
@@ -28,10 +28,6 @@ cdef extern from "Python.h":
     unsigned long PyLong_AsUnsignedLongMask(object)
 
 cdef dict watched = None  # what `connect` has set
-cdef tuple record_names = ("event", "stream")
-cdef tuple wait_names = ("stream", "event", "flags")
-cdef tuple stream_names = ("stream",)
-cdef tuple event_names = ("event",)
 
 
 cdef class EventHandle:
@@ -59,33 +55,19 @@ cdef inline Event event_of(PyObject* word):
     return (<EventHandle> word).event if isinstance(<object> word, EventHandle) else None
 
 
-cdef object record_front(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
-    cdef PyObject* room[2]
-    cdef PyObject* const* words
-    cdef Queue queue
-    cdef Event event
-    words = read(record_names, 1, given, count, keywords, room)
-    if words == NULL:
-        return None
-    event = event_of(words[0])
-    queue = queue_of(None if words[1] == NULL else <object> words[1])
+cdef object record_front(PyObject* const* words):
+    cdef Event event = event_of(words[0])
+    cdef Queue queue = queue_of(<object> words[1])
     if event is None or queue is None or event.state != queue.state.device:
         return None
     record(queue, queue.state, queue.device, capture_of(queue), event, False)
     return succeed()
 
 
-cdef object wait_front(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
-    cdef PyObject* room[3]
-    cdef PyObject* const* words
-    cdef Queue queue
-    cdef Event event
-    words = read(wait_names, 2, given, count, keywords, room)
-    if words == NULL:
-        return None
-    queue = queue_of(<object> words[0])
-    event = event_of(words[1])
-    if event is None or queue is None or words[2] != NULL and <object> words[2] is not 0:
+cdef object wait_front(PyObject* const* words):
+    cdef Queue queue = queue_of(<object> words[0])
+    cdef Event event = event_of(words[1])
+    if event is None or queue is None or <object> words[2] is not 0:
         return None
     if open_step_count.load(memory_order_relaxed):
         return None
@@ -93,43 +75,29 @@ cdef object wait_front(PyObject* const* given, Py_ssize_t count, PyObject* keywo
     return succeed()
 
 
-cdef inline Queue queue_in(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
-    """Return the queue of the stream that is the only argument; None when the definition has to look for it."""
-    cdef PyObject* room[1]
-    cdef PyObject* const* words = read(stream_names, 1, given, count, keywords, room)
-    return queue_of(<object> words[0]) if words != NULL else None
-
-
-cdef inline Event event_in(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
-    """Return the event that is the only argument, likewise."""
-    cdef PyObject* room[1]
-    cdef PyObject* const* words = read(event_names, 1, given, count, keywords, room)
-    return event_of(words[0]) if words != NULL else None
-
-
-cdef object synchronize_front(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
-    cdef Queue queue = queue_in(given, count, keywords)
+cdef object synchronize_front(PyObject* const* words):
+    cdef Queue queue = queue_of(<object> words[0])
     if queue is None:
         return None
     queue.finish()
     return None if watched else succeed()  # another thread may have loaded a module with assertions meanwhile
 
 
-cdef object synchronize_event_front(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
-    cdef Event event = event_in(given, count, keywords)
+cdef object synchronize_event_front(PyObject* const* words):
+    cdef Event event = event_of(words[0])
     if event is None:
         return None
     event.wait()
     return None if watched else succeed()
 
 
-cdef object query_front(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
-    cdef Queue queue = queue_in(given, count, keywords)
+cdef object query_front(PyObject* const* words):
+    cdef Queue queue = queue_of(<object> words[0])
     return answer(queue.query()) if queue is not None else None
 
 
-cdef object query_event_front(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
-    cdef Event event = event_in(given, count, keywords)
+cdef object query_event_front(PyObject* const* words):
+    cdef Event event = event_of(words[0])
     return answer(event.query()) if event is not None else None
 
 
@@ -139,11 +107,6 @@ cdef enum:
     TO_DEVICE = 1  # the bits of hipMemcpyKind
     FROM_DEVICE = 2
     DEFAULT = 4
-
-cdef tuple copy_names = ("dst", "src", "sizeBytes", "kind", "stream")
-cdef tuple set_names = ("dst", "value", "sizeBytes", "stream")
-cdef tuple blocking_copy_names = copy_names[:4]
-cdef tuple blocking_set_names = set_names[:3]
 
 
 # Each of these returns what stands for "the definition has to look at it".
@@ -186,12 +149,12 @@ cdef bint in_host_memory(object part) except -1:
     return type(part) is not Buffer or (<Buffer> part).usm_type != "device"
 
 
-cdef Queue open_queue(PyObject* word):
-    cdef Queue queue = queue_of(None if word == NULL else <object> word)
+cdef Queue open_queue(object stream):
+    cdef Queue queue = queue_of(stream)
     return None if queue is None or is_captured(queue) else queue
 
 
-cdef object copy_on(PyObject* const* words, PyObject* stream, bint blocks):
+cdef object copy_on(PyObject* const* words, object stream, bint blocks):
     cdef Queue queue = open_queue(stream)
     cdef long long nbytes = size_in(words[2])
     cdef int kind = kind_in(words[3])
@@ -211,25 +174,15 @@ cdef object copy_on(PyObject* const* words, PyObject* stream, bint blocks):
     return succeed()
 
 
-cdef object copy_front(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
-    cdef PyObject* room[4]
-    cdef PyObject* const* words
-    words = read(blocking_copy_names, 4, given, count, keywords, room)
-    if words == NULL:
-        return None
-    return copy_on(words, NULL, True)
+cdef object copy_front(PyObject* const* words):
+    return copy_on(words, None, True)
 
 
-cdef object copy_async_front(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
-    cdef PyObject* room[5]
-    cdef PyObject* const* words
-    words = read(copy_names, 4, given, count, keywords, room)
-    if words == NULL:
-        return None
-    return copy_on(words, words[4], False)
+cdef object copy_async_front(PyObject* const* words):
+    return copy_on(words, <object> words[4], False)
 
 
-cdef object set_on(PyObject* const* words, PyObject* stream, bint blocks):
+cdef object set_on(PyObject* const* words, object stream, bint blocks):
     cdef Queue queue = open_queue(stream)
     cdef long long nbytes = size_in(words[2])
     cdef unsigned char byte
@@ -246,45 +199,22 @@ cdef object set_on(PyObject* const* words, PyObject* stream, bint blocks):
     return succeed()
 
 
-cdef object set_front(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
-    cdef PyObject* room[3]
-    cdef PyObject* const* words
-    words = read(blocking_set_names, 3, given, count, keywords, room)
-    if words == NULL:
-        return None
-    return set_on(words, NULL, True)
+cdef object set_front(PyObject* const* words):
+    return set_on(words, None, True)
 
 
-cdef object set_async_front(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
-    cdef PyObject* room[4]
-    cdef PyObject* const* words
-    words = read(set_names, 3, given, count, keywords, room)
-    if words == NULL:
-        return None
-    return set_on(words, words[3], False)
+cdef object set_async_front(PyObject* const* words):
+    return set_on(words, <object> words[3], False)
+
+
+cdef tuple names = (
+    "hipEventRecord", "hipStreamWaitEvent", "hipStreamSynchronize", "hipStreamQuery", "hipEventSynchronize",
+    "hipEventQuery", "hipMemcpy", "hipMemcpyAsync", "hipMemset", "hipMemsetAsync", "hipMallocAsync", "hipFreeAsync")
+cdef Ordinary[12] calls = [
+    record_front, wait_front, synchronize_front, query_front, synchronize_event_front,
+    query_event_front, copy_front, copy_async_front, set_front, set_async_front, malloc_front, free_front]
 
 
 def ordinary(definition: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
     """Put the ordinary call in front of one of HIP's functions."""
-    name = definition.__name__
-    if name == "hipEventRecord":
-        return front(definition, record_front)
-    if name == "hipStreamWaitEvent":
-        return front(definition, wait_front)
-    if name == "hipStreamSynchronize":
-        return front(definition, synchronize_front)
-    if name == "hipStreamQuery":
-        return front(definition, query_front)
-    if name == "hipEventSynchronize":
-        return front(definition, synchronize_event_front)
-    if name == "hipEventQuery":
-        return front(definition, query_event_front)
-    if name == "hipMemcpy":
-        return front(definition, copy_front)
-    if name == "hipMemcpyAsync":
-        return front(definition, copy_async_front)
-    if name == "hipMemset":
-        return front(definition, set_front)
-    if name == "hipMemsetAsync":
-        return front(definition, set_async_front)
-    raise AssertionError(f"{name} has no ordinary call")
+    return front(definition, calls[names.index(definition.__name__)])

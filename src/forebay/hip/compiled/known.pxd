@@ -1,5 +1,6 @@
 """Memory that is known by its addresses."""
 
+from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
 
 from forebay.hip.compiled.calls cimport Address
@@ -42,3 +43,5 @@ cdef class Known:
 
 
 cdef Known known_with(uint64_t address)  # None for memory that is not from here
+cdef object malloc_front(PyObject* const* words)
+cdef object free_front(PyObject* const* words)

@@ -15,7 +15,7 @@ from libcpp.vector cimport vector
 from forebay.core.ownership cimport relaxed_bint
 from forebay.core.state cimport QueueState
 from forebay.hip.compiled.calls cimport (
-    Address, front, note_success, ok, pointer_class, queue_of, queue_of_null, raise_pending, read, succeed,
+    Address, note_success, ok, pointer_class, queue_of, queue_of_null, raise_pending, succeed,
 )
 from forebay.queues.memory.buffer cimport Buffer as DeviceBuffer  # beside the protocol's in the stub
 from forebay.queues.memory.pool cimport MemoryPool, free
@@ -396,22 +396,15 @@ cdef int put_back(uint64_t address, object thing) except -1:
     return 0
 
 
-cdef tuple malloc_names = ("size", "stream")
-cdef tuple free_names = ("dev_ptr", "stream")
-
-
-cdef object malloc_front(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
-    cdef PyObject* room[2]
-    cdef PyObject* const* words
+cdef object malloc_front(PyObject* const* words):
     cdef Queue queue, first
     cdef DeviceBuffer buffer
     cdef Located pointer
     cdef int overflow = 0
     global has_addresses
-    words = read(malloc_names, 1, given, count, keywords, room)
-    if words == NULL or not has_addresses:
+    if not has_addresses:
         return None
-    queue, first = queue_of(None if words[1] == NULL else <object> words[1]), queue_of_null()
+    queue, first = queue_of(<object> words[1]), queue_of_null()
     if (
         queue is None or first is None or queue.state.device != first.state.device
         or is_captured(queue) or not PyLong_CheckExact(<object> words[0])
@@ -433,17 +426,12 @@ cdef object malloc_front(PyObject* const* given, Py_ssize_t count, PyObject* key
     return ok, pointer
 
 
-cdef object free_front(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
-    cdef PyObject* room[2]
-    cdef PyObject* const* words
+cdef object free_front(PyObject* const* words):
     cdef Queue queue
     cdef uint64_t address
-    words = read(free_names, 1, given, count, keywords, room)
-    if words == NULL:
-        return None
     if type(<object> words[0]) is not pointer_class and not isinstance(<object> words[0], Address):
         return None
-    queue = queue_of(None if words[1] == NULL else <object> words[1])
+    queue = queue_of(<object> words[1])
     address = (<Address> <object> words[0]).address
     thing = thing_at(address)
     if queue is None or is_captured(queue) or thing is None:
@@ -461,13 +449,3 @@ cdef object free_front(PyObject* const* given, Py_ssize_t count, PyObject* keywo
     if (<Raw> free)(queue, queue.state, buffer) != 0:
         put_back(address, thing)
     return succeed()
-
-
-def hipMallocAsync(definition: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
-    """Put the common path in front of `hipMallocAsync`."""
-    return front(definition, malloc_front)
-
-
-def hipFreeAsync(definition: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
-    """Put the common path in front of `hipFreeAsync`."""
-    return front(definition, free_front)

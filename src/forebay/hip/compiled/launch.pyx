@@ -13,7 +13,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, u
 from forebay.core.driver cimport element_of
 from forebay.core.plan cimport LOCAL, POINTER, Parameter
 from forebay.hip.compiled.calls cimport (
-    Address, find_buffer, find_queue, front, is_null, pointer_class, queue_of, read, succeed,
+    Address, find_buffer, find_queue, front, is_null, pointer_class, queue_of, succeed,
 )
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.launch cimport launch, launch_with_scratch
@@ -53,8 +53,6 @@ cdef enum:  # where each of the arguments is among the words
     STREAM
     PARAMS
     EXTRA
-    WORDS
-    REQUIRED = SHARED
 
 cdef enum:
     MOST_ARGUMENTS = 256
@@ -75,9 +73,6 @@ cdef object c_char = ctypes.c_char
 cdef object value_of = ctypes.c_int.__mro__[1].__dict__["value"]  # a descriptor: found once, not in each launch
 cdef object ctypes_array = ctypes.Array
 cdef tuple floating = (float, np.floating)
-cdef tuple names = (
-    "f", "gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ", "sharedMemBytes", "stream",
-    "kernelParams", "extra")
 cdef object no_bytes = 0
 cdef object on_failure = None
 cdef object function_class = None  # of ordinary functions
@@ -424,18 +419,7 @@ def kernel_arguments(Function function not None, shared: int, params: Any, extra
     return tuple([argument(&kernel.layout[i], item) for i, item in enumerate(items)])
 
 
-cdef object launch_front(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
-    cdef PyObject* room[WORDS]
-    cdef PyObject* const* words = read(names, REQUIRED, given, count, keywords, room)
-    cdef int i
-    if words == NULL:
-        return None
-    if words == room:
-        if room[SHARED] == NULL:
-            room[SHARED] = <PyObject*> no_bytes
-        for i in range(STREAM, WORDS):
-            if room[i] == NULL:
-                room[i] = <PyObject*> None
+cdef object launch_front(PyObject* const* words):
     submit(words)
     return succeed()
 
