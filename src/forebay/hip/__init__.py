@@ -31,29 +31,11 @@ from typing import Any
 
 import forebay.face  # noqa: F401 - it has Devices take HIP C++
 from forebay.core.errors import NotSupportedError
-from forebay.hip import (
-    addresses,
-    arrays,
-    copies,
-    devices,
-    errors,
-    events,
-    facts,
-    graphs,
-    hardware,
-    memory,
-    modules,
-    pointers,
-    streams,
-    textures,
-)
+from forebay.hip import copies, devices, errors, facts, graphs, memory, modules, pointers, streams, textures
 from forebay.hip.generated import per_thread, unavailable
 from forebay.hip.pointers import Vector
 
-_PARTS = (
-    facts, errors, pointers, devices, hardware, streams, events, memory, addresses, arrays, copies, textures,
-    modules, graphs,
-)  # fmt: skip
+_PARTS = (facts, errors, pointers, devices, streams, memory, textures, copies, modules, graphs)
 _OTHERS = {"DeviceArray", "NDBuffer", "Pointer", "current_device", "dim3", "last_exception", "textureReference"}
 
 

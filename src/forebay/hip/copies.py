@@ -22,7 +22,6 @@ from forebay.core.errors import InvalidArgumentError
 from forebay.core.process import refuse_on_host_thread
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation, Place
-from forebay.hip.arrays import array_of, hipArray
 from forebay.hip.compiled import commands
 from forebay.hip.compiled.calls import Address
 from forebay.hip.devices import device_number, device_of, number_of
@@ -37,6 +36,7 @@ from forebay.hip.errors import (
     listed,
     made,
     named,
+    size_of,
 )
 from forebay.hip.facts import (
     HIP_MEMCPY3D,
@@ -51,9 +51,10 @@ from forebay.hip.facts import (
     hipPitchedPtr,
     hipPos,
 )
-from forebay.hip.memory import allocate, pointer_to, size_of
+from forebay.hip.memory import allocate, pointer_to
 from forebay.hip.pointers import DeviceArray, Pointer, address_of, host_view
 from forebay.hip.streams import hipStreamPerThread, queue_of
+from forebay.hip.textures import array_of, hipArray
 from forebay.queues.capture_rules import refuse_synchronous
 from forebay.queues.memory.buffer import Buffer
 from forebay.queues.memory.shapes import whole_number

@@ -1,4 +1,4 @@
-"""Devices by number, and each thread's current one.
+"""Devices by number, and each thread's current one; what they are like, their limits, their peers and their contexts.
 
 The devices are those of the driver that has the default device, in forebay's order; FOREBAY_DEVICE restricts them to
 what it names, as HIP_VISIBLE_DEVICES does for HIP. Each is opened when it is first used.
@@ -9,16 +9,41 @@ from __future__ import annotations
 import operator
 import os
 import threading
+import uuid
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from forebay.c_string import CString
-from forebay.core.driver import DeviceInfo
+from forebay.compiler.clang import WARP
+from forebay.core.driver import DeviceInfo, Language
 from forebay.core.errors import ArgumentTypeError
 from forebay.core.process import refuse_on_host_thread
+from forebay.hip import facts
 from forebay.hip.compiled.calls import forget_own, set_null_queue
-from forebay.hip.errors import HipError, HipFunction, alias, api, asserting, check_assertions, invalid
-from forebay.hip.facts import HIP_VERSION, hipError_t
+from forebay.hip.errors import (
+    HipError,
+    HipFunction,
+    alias,
+    api,
+    asserting,
+    check_assertions,
+    enumerator,
+    invalid,
+    size_of,
+)
+from forebay.hip.facts import (
+    FACTS,
+    HIP_VERSION,
+    hipDeviceAttribute_t,
+    hipDeviceP2PAttr,
+    hipDeviceProp_t,
+    hipError_t,
+    hipFuncCache_t,
+    hipLimit_t,
+    hipSharedMemConfig,
+    hipUUID_t,
+)
+from forebay.hip.pointers import Number, handle_number
 from forebay.hiprtc.front_end import compile_for
 from forebay.queues import selection
 from forebay.queues.device import Device
@@ -257,3 +282,576 @@ def hipRuntimeGetVersion() -> int:
 
 
 hipDriverGetVersion: HipFunction = alias(hipRuntimeGetVersion, "hipDriverGetVersion")
+
+
+# -- what a device is like
+
+
+NUMBERS = [name for name, value in hipDeviceProp_t._members.items() if value == 0]
+# Of arrays and textures, in elements. Nothing in the kernels' headers needs a limit but that indices are ints.
+MOST_1D = 131072
+MOST_2D = (131072, 65536)
+MOST_3D = (16384, 16384, 16384)
+MOST_LAYERS = 2048
+MOST_LINEAR = 1 << 28
+ALIGNMENT = 16  # bytes of the largest element
+
+
+def fill_in(properties: Any, number: int) -> None:
+    """Find out what the device of this number is like."""
+    info, driver = infos()[number], device_of(number).driver
+    limits = driver.limits
+    properties.name = CString(info.description.encode())
+    properties.gcnArchName = CString(info.name.encode())
+    # No driver is asked for one: the same whenever this machine is looked at, and another for each device.
+    properties.uuid.bytes = uuid.uuid5(uuid.NAMESPACE_OID, f"{info.platform} {info.name}").bytes
+    properties.totalGlobalMem = info.memory
+    properties.multiProcessorCount = info.compute_units
+    properties.major, properties.minor = facts.HIP_VERSION_MAJOR, facts.HIP_VERSION_MINOR
+    properties.maxThreadsPerBlock = limits.group_items
+    properties.maxThreadsPerMultiProcessor = max(limits.unit_items, limits.group_items)
+    properties.maxThreadsDim, properties.maxGridSize = list(limits.group_size), list(limits.group_count)
+    for name in ("sharedMemPerBlock", "sharedMemPerMultiprocessor", "maxSharedMemoryPerMultiProcessor"):
+        setattr(properties, name, limits.local_bytes)
+    properties.totalConstMem = limits.constant_bytes
+    properties.memPitch = min(limits.allocation, 0x7FFFFFFF)
+    properties.clockRate, properties.l2CacheSize = limits.clock_khz, limits.cache_bytes
+    properties.warpSize = WARP
+    properties.integrated = int(limits.shares_memory)
+    properties.managedMemory = properties.canMapHostMemory = int(limits.has_shared)
+    properties.unifiedAddressing = int(driver.has_addresses)
+    properties.hostRegisterSupported = properties.cooperativeLaunch = 1
+    properties.maxBlocksPerMultiProcessor = max(limits.unit_groups, 1)
+    properties.sharedMemPerBlockOptin = limits.local_bytes
+    properties.concurrentKernels = properties.asyncEngineCount = properties.memoryPoolsSupported = 1
+    properties.streamPrioritiesSupported = int(len(driver.priorities) > 1)
+    if has_textures(device_of(number)):
+        _fill_in_textures(properties)
+
+
+def has_textures(device: Any) -> bool:
+    """Whether kernels can read textures, which takes HIP C++ and addresses: they are read in software."""
+    driver = device.driver
+    return bool(driver.has_addresses and {Language.SPIRV, Language.CUBIN} & set(driver.languages))
+
+
+def _fill_in_textures(properties: Any) -> None:
+    for name in ("textureAlignment", "texturePitchAlignment", "surfaceAlignment"):
+        setattr(properties, name, ALIGNMENT)
+    properties.maxTexture1D = properties.maxSurface1D = MOST_1D
+    properties.maxTexture1DLinear = MOST_LINEAR
+    properties.maxTextureCubemap = properties.maxSurfaceCubemap = MOST_2D[1]
+    for kind in ("Texture", "Surface"):
+        for name, value in (
+            ("2D", MOST_2D), ("3D", MOST_3D),
+            ("1DLayered", (MOST_1D, MOST_LAYERS)), ("2DLayered", (*MOST_2D, MOST_LAYERS)),
+            ("CubemapLayered", (MOST_2D[1], MOST_LAYERS)),
+        ):  # fmt: skip
+            setattr(properties, f"max{kind}{name}", list(value))
+    properties.maxTexture2DGather, properties.maxTexture3DAlt = list(MOST_2D), list(MOST_3D)
+    properties.maxTexture2DLinear = [*MOST_2D, MOST_2D[0] * 16]
+
+
+@api(outputs=1)
+def hipGetDeviceProperties(deviceId: int) -> hipDeviceProp_t:
+    """Find out what a device is like; ``(hipError_t, hipDeviceProp_t)``.
+
+    `deviceId` is a device's number; hipErrorInvalidDevice for an unknown one. ``gcnArchName`` is the device's name in
+    forebay, as a `CString`.
+    """
+    made = hipDeviceProp_t()
+    fill_in(made, device_number(deviceId))
+    return made
+
+
+@api(outputs=2)
+def hipDeviceComputeCapability(device: int) -> tuple[int, int]:
+    """Return ``(hipError_t, major, minor)``: the version of HIP, because no device here has one of its own."""
+    device_number(device)
+    return facts.HIP_VERSION_MAJOR, facts.HIP_VERSION_MINOR
+
+
+@api(outputs=1)
+def hipDeviceGetUuid(device: int) -> hipUUID_t:
+    """Return ``(hipError_t, hipUUID_t)``: no two devices have the same, and it stays while the machine is the same."""
+    found = hipDeviceProp_t()
+    fill_in(found, device_number(device))
+    return found.uuid
+
+
+@api(outputs=1)
+def hipChooseDevice(prop: Any) -> int:
+    """Return ``(hipError_t, number)`` of the device that has the most of what a `hipDeviceProp_t` asks for.
+
+    What is 0 or empty there is not asked for, otherwise each member that the device has at least is a point; the first
+    of those with the most points is chosen. hipErrorInvalidValue for anything but a structure.
+    """
+    if not isinstance(prop, hipDeviceProp_t):
+        raise invalid(f"prop is a hipDeviceProp_t, not {type(prop).__name__}")
+    wanted = [name for name in NUMBERS if getattr(prop, name)]
+
+    def points(number: int) -> int:
+        there = hipDeviceProp_t()
+        fill_in(there, number)
+        return sum(getattr(there, name) >= getattr(prop, name) for name in wanted)
+
+    return max(range(len(infos())), key=points)
+
+
+# -- attributes
+
+
+PREFIX = "hipDeviceAttribute"
+# A number, or the member of hipDeviceProp_t that has another name than the attribute, and where in it; None for numbers
+# that HIP keeps free, and the ends of ranges.
+OTHERWISE: dict[str, Any] = FACTS["attributes of devices"]
+_NUMBERS = frozenset(map(int, hipDeviceAttribute_t))
+_MEMBERS = {name.lower(): name for name in hipDeviceProp_t.PROPERTIES()}
+
+
+def _value(name: str, properties: hipDeviceProp_t) -> int:
+    if name == "ImageSupport":
+        return int(properties.maxTexture1D > 0)
+    given = OTHERWISE.get(name, [_MEMBERS.get(name.lower())])
+    if not isinstance(given, list):
+        return int(given)
+    value = properties[given[0]] if given[0] else 0
+    return int(value[given[-1] if len(given) > 1 else 0] if isinstance(value, list) else value)
+
+
+@api(outputs=1)
+def hipDeviceGetAttribute(attr: int, deviceId: int) -> int:
+    """Return ``(hipError_t, value)``: 0 for what no device here has, such as mipmaps, and for what no driver reports.
+
+    `attr` is a hipDeviceAttribute_t, and `deviceId` a device's number. What each is, its name in `hipDeviceProp_t`
+    says: sizes are in bytes, clocks in kHz.
+
+    hipErrorInvalidDevice for an unknown device, hipErrorInvalidValue for an unknown attribute.
+    """
+    number = device_number(deviceId)
+    name = hipDeviceAttribute_t(attr).name.removeprefix(PREFIX) if attr in _NUMBERS else "Unused1"
+    if OTHERWISE.get(name, 0) is None:
+        raise invalid(f"a device has no attribute {attr!r}")
+    properties = hipDeviceProp_t()
+    fill_in(properties, number)
+    return _value(name, properties)
+
+
+# -- limits and caches: no driver lets them be set, so what HIP may ignore is ignored
+
+
+# HIP's own sizes at first, in bytes. Only the device's compiler knows the real ones.
+LIMITS = {
+    hipLimit_t.hipLimitStackSize: 1024,
+    hipLimit_t.hipLimitPrintfFifoSize: 1 << 20,
+    hipLimit_t.hipLimitMallocHeapSize: 8 << 20,
+}
+_set: dict[tuple[int, hipLimit_t], int] = {}  # by device
+
+
+@on_reset
+def _forget_limits(number: int) -> None:
+    for limit in LIMITS:
+        _set.pop((number, limit), None)
+
+
+def _limit(limit: Any) -> hipLimit_t:
+    known = enumerator(hipLimit_t, limit, "no limit", hipError_t.hipErrorUnsupportedLimit)
+    if known not in LIMITS:
+        raise HipError(hipError_t.hipErrorUnsupportedLimit, f"no device here has {known.name}")
+    return known
+
+
+@api(outputs=1)
+def hipDeviceGetLimit(limit: int) -> int:
+    """Return ``(hipError_t, bytes)`` of a limit of the current device: what was set last, or HIP's own value.
+
+    There are those of the stack, of printf's memory and of the kernels' heap; hipErrorUnsupportedLimit for others.
+    """
+    current_device()
+    known = _limit(limit)
+    return _set.get((current_number(), known), LIMITS[known])
+
+
+@api()
+def hipDeviceSetLimit(limit: int, value: int) -> None:
+    """Set a limit of the current device, which changes what `hipDeviceGetLimit` returns and nothing else.
+
+    `limit` is a hipLimit_t, and `value` bytes.
+
+    Returns ``(hipError_t,)``. Drivers make room for the stack of a kernel and for printf by themselves.
+    hipErrorNotSupported for a larger heap: each program has one of 8 MiB; hipErrorUnsupportedLimit for other limits.
+    """
+    current_device()
+    known, nbytes = _limit(limit), size_of(value)
+    if known == hipLimit_t.hipLimitMallocHeapSize and nbytes > LIMITS[known]:
+        raise HipError(hipError_t.hipErrorNotSupported, "the kernels of a program have a heap of 8 MiB")
+    _set[current_number(), known] = nbytes
+
+
+def check_cache_config(config: Any) -> None:
+    """Raise for anything but a hipFuncCache_t; hipErrorInvalidValue."""
+    enumerator(hipFuncCache_t, config, "no configuration of the cache")
+
+
+def check_bank_config(config: Any) -> None:
+    """Raise for anything but a hipSharedMemConfig; hipErrorInvalidValue."""
+    enumerator(hipSharedMemConfig, config, "no configuration of shared memory")
+
+
+@api(outputs=1)
+def hipDeviceGetCacheConfig() -> hipFuncCache_t:
+    """Return ``(hipError_t, hipFuncCachePreferNone)``: drivers divide the cache as they like."""
+    current_device()
+    return hipFuncCache_t.hipFuncCachePreferNone
+
+
+@api()
+def hipDeviceSetCacheConfig(cacheConfig: int) -> None:
+    """Accept how the cache is to be divided, and ignore it, as on AMD's devices; ``(hipError_t,)``.
+
+    `cacheConfig` is what would be preferred.
+
+    hipErrorInvalidValue for anything but a hipFuncCache_t.
+    """
+    current_device()
+    check_cache_config(cacheConfig)
+
+
+@api(outputs=1)
+def hipDeviceGetSharedMemConfig() -> hipSharedMemConfig:
+    """Return ``(hipError_t, hipSharedMemBankSizeFourByte)``, as on AMD's devices."""
+    current_device()
+    return hipSharedMemConfig.hipSharedMemBankSizeFourByte
+
+
+@api()
+def hipDeviceSetSharedMemConfig(config: int) -> None:
+    """Accept how wide the banks of shared memory are to be, and ignore it, as on AMD's devices; ``(hipError_t,)``.
+
+    `config` is the width.
+
+    hipErrorInvalidValue for anything but a hipSharedMemConfig.
+    """
+    current_device()
+    check_bank_config(config)
+
+
+# -- peers
+
+
+PCI_EXPRESS = 2  # hsa_amd_link_info_type_t
+
+
+def _can_access(number: int, peer: int) -> bool:
+    return number != peer and device_of(number).can_access_peer(device_of(peer))
+
+
+def _peer(peer: Any) -> int:
+    number = device_number(peer)
+    if number == current_number():
+        raise HipError(hipError_t.hipErrorInvalidDevice, f"device {number} is the current one, and no peer of itself")
+    return number
+
+
+@api(outputs=1)
+def hipDeviceCanAccessPeer(deviceId: int, peerDeviceId: int) -> int:
+    """Return ``(hipError_t, 1)`` where kernels of one device can use memory of the other: CUDA, with a link; else 0.
+
+    `deviceId` and `peerDeviceId` are numbers of devices; hipErrorInvalidDevice for an unknown one. Opens both.
+    """
+    return int(_can_access(device_number(deviceId), device_number(peerDeviceId)))
+
+
+def enable_peer(peer: Any, flags: int) -> None:
+    """Let the current device use memory of another, or raise why it cannot: as `hipDeviceEnablePeerAccess`."""
+    number = _peer(peer)
+    if flags:
+        raise invalid(f"hipDeviceEnablePeerAccess: flags have to be 0, not {flags}")
+    device, other = current_device(), device_of(number)
+    if not device.can_access_peer(other):
+        raise HipError(
+            hipError_t.hipErrorPeerAccessUnsupported,
+            f"kernels of device {current_number()} cannot use the memory of device {number}; hipMemcpyPeer copies it",
+        )
+    if other.driver in device._peers:
+        raise HipError(hipError_t.hipErrorPeerAccessAlreadyEnabled, f"access to device {number} is enabled already")
+    device.enable_peer_access(other)
+
+
+def disable_peer(peer: Any) -> None:
+    """End what `enable_peer` began; hipErrorInvalidDevice or hipErrorPeerAccessNotEnabled."""
+    number = _peer(peer)
+    device, other = current_device(), device_of(number)
+    if other.driver not in device._peers:
+        raise HipError(hipError_t.hipErrorPeerAccessNotEnabled, f"access to device {number} is not enabled")
+    device.disable_peer_access(other)
+
+
+@api()
+def hipDeviceEnablePeerAccess(peerDeviceId: int, flags: int = 0) -> None:
+    """Let kernels of the current device use memory of another one; ``(hipError_t,)``. The other way is another call.
+
+    `peerDeviceId` is the other device's number. See `forebay.Device.enable_peer_access`, also for when it blocks.
+
+    Copies between devices do not need it: `hipMemcpyPeer` and hipMemcpyDefault work. hipErrorPeerAccessUnsupported
+    where it cannot be (`hipDeviceCanAccessPeer`), hipErrorPeerAccessAlreadyEnabled, hipErrorInvalidDevice for an
+    unknown device and for the current one, hipErrorInvalidValue for flags other than 0.
+    """
+    enable_peer(peerDeviceId, flags)
+
+
+@api()
+def hipDeviceDisablePeerAccess(peerDeviceId: int) -> None:
+    """Refuse memory of another device again; ``(hipError_t,)``: hipErrorPeerAccessNotEnabled if it was not enabled.
+
+    `peerDeviceId` is the other device's number; hipErrorInvalidDevice as for `hipDeviceEnablePeerAccess`. Launches
+    from before still run. Does not block.
+    """
+    disable_peer(peerDeviceId)
+
+
+@api(outputs=1)
+def hipDeviceGetP2PAttribute(attr: int, srcDevice: int, dstDevice: int) -> int:
+    """Return ``(hipError_t, 1)`` for hipDevP2PAttrAccessSupported as `hipDeviceCanAccessPeer` does, and 0 for others.
+
+    `attr` is a hipDeviceP2PAttr, `srcDevice` and `dstDevice` are the numbers of the devices.
+
+    hipErrorInvalidDevice for an unknown device and for one and the same, hipErrorInvalidValue for an unknown attribute.
+    """
+    source, to = device_number(srcDevice), device_number(dstDevice)
+    if source == to:
+        raise HipError(hipError_t.hipErrorInvalidDevice, f"device {srcDevice} has no link to itself")
+    known = enumerator(hipDeviceP2PAttr, attr, "a link has no attribute")
+    return int(known == hipDeviceP2PAttr.hipDevP2PAttrAccessSupported and _can_access(source, to))
+
+
+@api(outputs=2)
+def hipExtGetLinkTypeAndHopCount(device1: int, device2: int) -> tuple[int, int]:
+    """Return ``(hipError_t, 2, hops)``: PCI Express, and two hops where a copy goes through the host; else one.
+
+    `device1` and `device2` are numbers of devices.
+
+    hipErrorInvalidValue for an unknown device and for one and the same.
+    """
+    try:
+        one, other = device_number(device1), device_number(device2)
+    except HipError as error:
+        raise invalid(str(error)) from error
+    if one == other:
+        raise invalid(f"device {device1} has no link to itself")
+    return PCI_EXPRESS, 1 if _can_access(one, other) else 2
+
+
+# -- contexts, for programs of CUDA's driver interface: a device under another name. As on AMD's devices it has one,
+# its primary one: `hipCtxCreate` pushes that onto the thread's stack, whose top is the thread's current device
+
+
+FIRST_CONTEXT = 7 << 60
+API_VERSION = 4  # HIP's own says so of each context
+
+
+class ihipCtx_t(Number):
+    """The context of a device; compares, hashes and converts like its number."""
+
+    def __init__(self, address: Any = 0) -> None:
+        self.address: int = int(address)
+
+
+hipCtx_t = ihipCtx_t
+
+
+class _Stack(threading.local):
+    """The numbers of the devices whose contexts a thread has pushed."""
+
+    def __init__(self) -> None:
+        self.devices: list[int] = []
+
+
+_stack = _Stack()
+_flags: dict[int, int] = {}  # by device
+
+
+@on_reset
+def _forget_flags(number: int) -> None:
+    _flags.pop(number, None)
+
+
+def _context(number: int) -> ihipCtx_t:
+    return ihipCtx_t(FIRST_CONTEXT + 16 * number)
+
+
+def _device_of(ctx: Any) -> int:
+    """Return the number of a context's device; hipErrorInvalidContext when it is none."""
+    address = handle_number(ctx, "a context")
+    try:
+        if address % 16 or address < FIRST_CONTEXT:
+            raise HipError(hipError_t.hipErrorInvalidContext)
+        return device_number((address - FIRST_CONTEXT) // 16)
+    except HipError:
+        raise HipError(hipError_t.hipErrorInvalidContext, f"no context: {address:#x}") from None
+
+
+@api(outputs=1)
+def hipCtxCreate(flags: int, device: int) -> ihipCtx_t:
+    """Push the context of a device, which becomes the thread's current one; ``(hipError_t, context)``.
+
+    It is the primary context; a device has no other. hipErrorInvalidDevice for an unknown device, hipErrorInvalidValue
+    for flags other than those of `hipSetDeviceFlags`, which make no difference.
+    """
+    number = device_number(device)
+    check_schedule(flags)
+    set_current(number)
+    current_device()
+    _flags[number] = flags
+    _stack.devices.append(number)
+    return _context(number)
+
+
+@api()
+def hipCtxDestroy(ctx: Any) -> None:
+    """Pop a context that this thread has on top; ``(hipError_t,)``. Streams and memory of the device stay.
+
+    hipErrorInvalidValue for None, hipErrorInvalidContext for anything but a context.
+    """
+    if ctx is None:
+        raise invalid("the context is None")
+    number = _device_of(ctx)
+    if _stack.devices and _stack.devices[-1] == number:
+        _pop()
+
+
+def _pop() -> int:
+    number = _stack.devices.pop()
+    if _stack.devices:
+        set_current(_stack.devices[-1])
+    return number
+
+
+@api(outputs=1)
+def hipCtxPopCurrent() -> ihipCtx_t:
+    """Pop the context on top; ``(hipError_t, context)``. The device of the next one becomes the current one, if any.
+
+    hipErrorInvalidContext when the thread has pushed none.
+    """
+    if not _stack.devices:
+        raise HipError(hipError_t.hipErrorInvalidContext, "this thread has pushed no context")
+    return _context(_pop())
+
+
+@api()
+def hipCtxPushCurrent(ctx: Any) -> None:
+    """Push a context, whose device becomes the current one; ``(hipError_t,)``: hipErrorInvalidContext.
+
+    `ctx` is what `hipCtxCreate` or `hipDevicePrimaryCtxRetain` returned; hipErrorInvalidContext for anything else.
+    """
+    number = _device_of(ctx)
+    _stack.devices.append(number)
+    set_current(number)
+
+
+@api()
+def hipCtxSetCurrent(ctx: Any) -> None:
+    """Put a context in the place of the one on top; None pops that; ``(hipError_t,)``. See `hipCtxPushCurrent`."""
+    if ctx is None:
+        if _stack.devices:
+            _pop()
+        return
+    number = _device_of(ctx)
+    _stack.devices[-1:] = [number]
+    set_current(number)
+
+
+@api(outputs=1)
+def hipCtxGetCurrent() -> ihipCtx_t:
+    """Return ``(hipError_t, context)`` of the thread's current device, which is the primary one if none was pushed."""
+    return _context(current_number())
+
+
+@api(outputs=1)
+def hipCtxGetDevice() -> int:
+    """Return ``(hipError_t, number)`` of the current context's device: what `hipGetDevice` returns."""
+    current_device()
+    return current_number()
+
+
+@api(outputs=1)
+def hipCtxGetApiVersion(ctx: Any) -> int:
+    """Return ``(hipError_t, 4)``, as HIP's own; hipErrorInvalidContext for anything but a context."""
+    _device_of(ctx)
+    return API_VERSION
+
+
+@api(outputs=1)
+def hipCtxGetFlags() -> int:
+    """Return ``(hipError_t, flags)`` that the current device's context was created with; 0 if it was not."""
+    return _flags.get(current_number(), 0)
+
+
+hipCtxSynchronize: HipFunction = alias(hipDeviceSynchronize, "hipCtxSynchronize")
+hipCtxGetCacheConfig: HipFunction = alias(hipDeviceGetCacheConfig, "hipCtxGetCacheConfig")
+hipCtxSetCacheConfig: HipFunction = alias(hipDeviceSetCacheConfig, "hipCtxSetCacheConfig")
+hipCtxGetSharedMemConfig: HipFunction = alias(hipDeviceGetSharedMemConfig, "hipCtxGetSharedMemConfig")
+hipCtxSetSharedMemConfig: HipFunction = alias(hipDeviceSetSharedMemConfig, "hipCtxSetSharedMemConfig")
+
+
+@api()
+def hipCtxEnablePeerAccess(peerCtx: Any, flags: int = 0) -> None:
+    """Let kernels use memory of a context's device, see `hipDeviceEnablePeerAccess`; ``(hipError_t,)``.
+
+    `peerCtx` is a context of the other device, and `flags` are 0; hipErrorInvalidContext for anything but a context.
+    """
+    enable_peer(_device_of(peerCtx), flags)
+
+
+@api()
+def hipCtxDisablePeerAccess(peerCtx: Any) -> None:
+    """Refuse that again, see `hipDeviceDisablePeerAccess`; ``(hipError_t,)``.
+
+    `peerCtx` is a context of the other device; hipErrorInvalidContext for anything else.
+    """
+    disable_peer(_device_of(peerCtx))
+
+
+@api(outputs=1)
+def hipDevicePrimaryCtxRetain(dev: int) -> ihipCtx_t:
+    """Open a device, and return ``(hipError_t, context)``; hipErrorInvalidDevice for an unknown device.
+
+    `dev` is a device's number.
+    """
+    number = device_number(dev)
+    device_of(number)
+    return _context(number)
+
+
+@api()
+def hipDevicePrimaryCtxRelease(dev: int) -> None:
+    """Do nothing but check; ``(hipError_t,)``: a device stays open until `hipDeviceReset`, as on AMD's devices."""
+    device_number(dev)
+
+
+@api()
+def hipDevicePrimaryCtxReset(dev: int) -> None:
+    """Do what `hipDeviceReset` does, to this device; ``(hipError_t,)``. Blocks."""
+    reset(device_number(dev))
+
+
+@api(outputs=2)
+def hipDevicePrimaryCtxGetState(dev: int) -> tuple[int, int]:
+    """Return ``(hipError_t, flags, active)``: 1 when the device was used and not reset since."""
+    number = device_number(dev)
+    return _flags.get(number, 0), int(is_open(number))
+
+
+@api()
+def hipDevicePrimaryCtxSetFlags(dev: int, flags: int) -> None:
+    """Set the flags of a device that was not used yet; ``(hipError_t,)``.
+
+    hipErrorContextAlreadyInUse when it was, hipErrorInvalidValue for flags other than those of `hipSetDeviceFlags`,
+    which make no difference.
+    """
+    number = device_number(dev)
+    check_schedule(flags)
+    if is_open(number):
+        raise HipError(hipError_t.hipErrorContextAlreadyInUse, f"device {number} was used already")
+    _flags[number] = flags

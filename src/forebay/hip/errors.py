@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import inspect
+import operator
 import re
 import sys
 import textwrap
@@ -66,6 +67,17 @@ def enumerator(kind: type[Kind], given: Any, what: str, code: hipError_t = hipEr
         return kind(given)
     except ValueError:
         raise HipError(code, f"{what} {given!r}") from None
+
+
+def size_of(size: Any) -> int:
+    """Check a number of bytes."""
+    try:
+        nbytes = operator.index(size)
+    except TypeError:
+        raise errors.ArgumentTypeError(f"a size is an int, not {type(size).__name__}") from None
+    if nbytes < 0:
+        raise invalid(f"a size of {nbytes} bytes")
+    return nbytes
 
 
 class RaisedInCallback(Exception):

@@ -34,7 +34,7 @@ from forebay.core.errors import (
 )
 from forebay.core.process import Numbers
 from forebay.events.event import Event
-from forebay.hip import allocations, events
+from forebay.hip import allocations, streams
 from forebay.hip.allocations import Place
 from forebay.hip.compiled.calls import note_returned
 from forebay.hip.compiled.launch import kernel_arguments
@@ -54,8 +54,8 @@ from forebay.hip.errors import (
     listed,
     made,
     record,
+    size_of,
 )
-from forebay.hip.events import event_of, ihipEvent_t
 from forebay.hip.facts import (
     Record,
     hipError_t,
@@ -80,10 +80,10 @@ from forebay.hip.facts import (
     hipStreamCaptureStatus,
     words,
 )
-from forebay.hip.memory import hand_out, size_of
+from forebay.hip.memory import hand_out
 from forebay.hip.modules import extents_of, function_of
 from forebay.hip.pointers import DeviceArray, Number, address_of, handle_number
-from forebay.hip.streams import host_call, queue_of
+from forebay.hip.streams import event_of, host_call, ihipEvent_t, queue_of
 from forebay.queues.capture_rules import captures_that_bar_null, exchange_thread_mode, thread_mode
 from forebay.queues.device import Device
 from forebay.queues.graphs.executable import (
@@ -130,7 +130,7 @@ def event_work(kind: str, handle: ihipEvent_t) -> Work:
     return work
 
 
-events.connect(event_work)
+streams.connect(event_work)
 
 
 def mark_of(work: Work) -> Mark | None:

@@ -25,7 +25,15 @@ from forebay.hip import allocations, facts
 from forebay.hip.allocations import Allocation, Place
 from forebay.hip.compiled import launch as compiled
 from forebay.hip.compiled.launch import Function, dim3
-from forebay.hip.devices import current_device, current_number, device_number, number_of, on_reset
+from forebay.hip.devices import (
+    check_bank_config,
+    check_cache_config,
+    current_device,
+    current_number,
+    device_number,
+    number_of,
+    on_reset,
+)
 from forebay.hip.errors import (
     OK,
     HipError,
@@ -41,13 +49,12 @@ from forebay.hip.errors import (
     made,
     outputs_of,
     record,
+    size_of,
 )
-from forebay.hip.events import record_event
 from forebay.hip.facts import hipError_t, hipFuncAttribute, hipFuncAttributes, hipFunction_attribute, hipMemoryType
-from forebay.hip.hardware import check_bank_config, check_cache_config
-from forebay.hip.memory import pointer_to, size_of
+from forebay.hip.memory import pointer_to
 from forebay.hip.pointers import DeviceArray, Number, address_of, handle_number, host_view
-from forebay.hip.streams import queue_of
+from forebay.hip.streams import queue_of, record_event
 from forebay.hiprtc.code import Code, is_code, unpack_code
 from forebay.queues.kernels.kernel import Kernel
 from forebay.queues.kernels.program import Program, language_of
