@@ -1018,8 +1018,6 @@ def _copy_symbol(
 def hipGetSymbolAddress(symbol: Any) -> DeviceArray:
     """Return ``(hipError_t, pointer)`` of a variable: what `hipModuleGetGlobal` returned, which is given.
 
-    `symbol` is that pointer.
-
     hipErrorInvalidSymbol for anything else.
     """
     return pointer_to(variable_of(symbol))
@@ -1027,10 +1025,7 @@ def hipGetSymbolAddress(symbol: Any) -> DeviceArray:
 
 @api(outputs=1)
 def hipGetSymbolSize(symbol: Any) -> int:
-    """Return ``(hipError_t, bytes)`` of a variable; hipErrorInvalidSymbol as for `hipGetSymbolAddress`.
-
-    `symbol` is what `hipModuleGetGlobal` returned.
-    """
+    """Return ``(hipError_t, bytes)`` of a variable; hipErrorInvalidSymbol as for `hipGetSymbolAddress`."""
     return variable_of(symbol).nbytes
 
 

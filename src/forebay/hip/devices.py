@@ -197,10 +197,7 @@ def hipGetDeviceCount() -> int:
 
 @api()
 def hipSetDevice(deviceId: int) -> None:
-    """Make it this thread's current device; ``(hipError_t,)``: hipErrorInvalidDevice when no device has this number.
-
-    `deviceId` counts devices from 0, as `hipGetDeviceCount` counts them.
-    """
+    """Make it this thread's current device; ``(hipError_t,)``: hipErrorInvalidDevice when no device has this number."""
     set_current(device_number(deviceId))
 
 
@@ -213,10 +210,7 @@ def hipGetDevice() -> int:
 
 @api(outputs=1)
 def hipDeviceGet(ordinal: int) -> int:
-    """Return ``(hipError_t, number)``: the number itself, once it is checked.
-
-    `ordinal` counts devices from 0; hipErrorInvalidDevice when none has this number.
-    """
+    """Return ``(hipError_t, number)``: the number itself, once it is checked."""
     return device_number(ordinal)
 
 
@@ -354,10 +348,8 @@ def _fill_in_textures(properties: Any) -> None:
 
 @api(outputs=1)
 def hipGetDeviceProperties(deviceId: int) -> hipDeviceProp_t:
-    """Find out what a device is like; ``(hipError_t, hipDeviceProp_t)``.
-
-    `deviceId` is a device's number; hipErrorInvalidDevice for an unknown one. ``gcnArchName`` is the device's name in
-    forebay, as a `CString`.
+    """Find out what a device is like; ``(hipError_t, hipDeviceProp_t)``. ``gcnArchName`` is its name in forebay, a
+    `CString`.
     """
     made = hipDeviceProp_t()
     fill_in(made, device_number(deviceId))
@@ -477,10 +469,9 @@ def hipDeviceGetLimit(limit: int) -> int:
 def hipDeviceSetLimit(limit: int, value: int) -> None:
     """Set a limit of the current device, which changes what `hipDeviceGetLimit` returns and nothing else.
 
-    `limit` is a hipLimit_t, and `value` bytes.
-
-    Returns ``(hipError_t,)``. Drivers make room for the stack of a kernel and for printf by themselves.
-    hipErrorNotSupported for a larger heap: each program has one of 8 MiB; hipErrorUnsupportedLimit for other limits.
+    Returns ``(hipError_t,)``; `value` is in bytes. Drivers make room for the stack of a kernel and for printf by
+    themselves. hipErrorNotSupported for a larger heap: each program has one of 8 MiB; hipErrorUnsupportedLimit for
+    other limits.
     """
     current_device()
     known, nbytes = _limit(limit), size_of(value)
@@ -510,8 +501,6 @@ def hipDeviceGetCacheConfig() -> hipFuncCache_t:
 def hipDeviceSetCacheConfig(cacheConfig: int) -> None:
     """Accept how the cache is to be divided, and ignore it, as on AMD's devices; ``(hipError_t,)``.
 
-    `cacheConfig` is what would be preferred.
-
     hipErrorInvalidValue for anything but a hipFuncCache_t.
     """
     current_device()
@@ -528,8 +517,6 @@ def hipDeviceGetSharedMemConfig() -> hipSharedMemConfig:
 @api()
 def hipDeviceSetSharedMemConfig(config: int) -> None:
     """Accept how wide the banks of shared memory are to be, and ignore it, as on AMD's devices; ``(hipError_t,)``.
-
-    `config` is the width.
 
     hipErrorInvalidValue for anything but a hipSharedMemConfig.
     """
@@ -630,9 +617,7 @@ def hipDeviceGetP2PAttribute(attr: int, srcDevice: int, dstDevice: int) -> int:
 def hipExtGetLinkTypeAndHopCount(device1: int, device2: int) -> tuple[int, int]:
     """Return ``(hipError_t, 2, hops)``: PCI Express, and two hops where a copy goes through the host; else one.
 
-    `device1` and `device2` are numbers of devices.
-
-    hipErrorInvalidValue for an unknown device and for one and the same.
+    hipErrorInvalidValue when `device1` or `device2` is the number of no device, and for one and the same.
     """
     try:
         one, other = device_number(device1), device_number(device2)
@@ -815,10 +800,7 @@ def hipCtxDisablePeerAccess(peerCtx: Any) -> None:
 
 @api(outputs=1)
 def hipDevicePrimaryCtxRetain(dev: int) -> ihipCtx_t:
-    """Open a device, and return ``(hipError_t, context)``; hipErrorInvalidDevice for an unknown device.
-
-    `dev` is a device's number.
-    """
+    """Open a device, and return ``(hipError_t, context)``; hipErrorInvalidDevice for an unknown device."""
     number = device_number(dev)
     device_of(number)
     return _context(number)

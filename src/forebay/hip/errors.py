@@ -44,7 +44,6 @@ CODES: tuple[tuple[type[Exception], hipError_t], ...] = (
 # AMD's words, which programs print and compare; what they do not name is an unknown error.
 TEXTS = {hipError_t[name]: "".join(text) for name, text in FACTS["errors"].items()}
 UNKNOWN = "unknown error"
-WORD = re.compile(r"\w+")
 PARAMETERS: dict[str, str] = FACTS["parameters"]  # what those are that many functions have
 
 
@@ -161,8 +160,8 @@ calls.connect(SUCCESS, (hipError_t.hipErrorNotReady,), _ordinary_failed)
 
 def _completed(text: str, parameters: tuple[str, ...]) -> str:
     """Return a docstring that also says what well-known parameters are that it does not name."""
-    named_in = WORD.findall(text) if not PARAMETERS.keys().isdisjoint(parameters) else []
-    missing = [name for name in parameters if name in PARAMETERS and name not in named_in]
+    there = [*re.findall(r"`(\w+)`", text), *re.findall(r"\w+", " ".join(re.findall(r"^ *([\w, ]+) :", text, re.M)))]
+    missing = [name for name in parameters if name in PARAMETERS and name not in there]
     if not missing:
         return text
     first, *others = re.split(r"\n\n\s*", text.strip())
@@ -234,10 +233,9 @@ def api(outputs: int = 0) -> Callable[[Callable[..., Any]], HipFunction]:
     """
 
     def decorate(function: Callable[..., Any]) -> HipFunction:
-        code = function.__code__
-        function.__doc__ = _completed(function.__doc__ or "", code.co_varnames[: code.co_argcount])
-        definition = calls.NullsAsNone(function)
         forms = _Forms(function)
+        function.__doc__ = _completed(function.__doc__ or "", forms.names)
+        definition = calls.NullsAsNone(function)
         most = forms.most
 
         @functools.wraps(function)
@@ -403,35 +401,23 @@ def _code(code: Any) -> hipError_t | None:
 
 
 def hipGetErrorName(hip_error: int) -> Result:
-    """Return ``(hipSuccess, name)``, the name as a `CString`.
-
-    `hip_error` is a `hipError_t` or its number, of which the name is hipErrorUnknown if there is no such code.
-    """
+    """Return ``(hipSuccess, name)``, a `CString`, for `hip_error`, a code or its number; else hipErrorUnknown."""
     code = _code(hip_error)
     return (hipError_t.hipSuccess, CString(b"hipErrorUnknown" if code is None else code.name.encode()))
 
 
 def hipGetErrorString(hipError: int) -> Result:
-    """Return ``(hipSuccess, text)``, a `CString`; `last_exception` says what was wrong with this call.
-
-    `hipError` is a `hipError_t` or its number.
-    """
+    """Return ``(hipSuccess, text)``, a `CString`, for `hipError`, a code or its number; `last_exception` says more."""
     code = _code(hipError)
     text = UNKNOWN if code is None else TEXTS.get(code, UNKNOWN)
     return (hipError_t.hipSuccess, CString(text.encode()))
 
 
 def hipDrvGetErrorName(hipError: int) -> Result:
-    """Return ``(hipError_t, name)``; hipErrorInvalidValue and None for a number that is not an error code.
-
-    `hipError` is a `hipError_t` or its number.
-    """
+    """Return ``(hipError_t, name)``; hipErrorInvalidValue and None when `hipError` is neither a code nor its number."""
     return hipGetErrorName(hipError) if _code(hipError) is not None else (hipError_t.hipErrorInvalidValue, None)
 
 
 def hipDrvGetErrorString(hipError: int) -> Result:
-    """Return ``(hipError_t, text)``; hipErrorInvalidValue and None for a number that is not an error code.
-
-    `hipError` is a `hipError_t` or its number.
-    """
+    """Return ``(hipError_t, text)``; hipErrorInvalidValue and None when `hipError` is neither a code nor its number."""
     return hipGetErrorString(hipError) if _code(hipError) is not None else (hipError_t.hipErrorInvalidValue, None)

@@ -515,10 +515,8 @@ def hipGraphInstantiate(graph: Any, bufferSize: int = 0) -> tuple[hipGraphExec, 
 def hipGraphInstantiateWithFlags(graph: Any, flags: int = 0) -> hipGraphExec:
     """Do what `hipGraphInstantiate` does, returning ``(hipError_t, executable)``.
 
-    `graph` as there; `flags` are hipGraphInstantiateFlag….
-
-    With AutoFreeOnLaunch a launch frees what the launch before has allocated. The flags Upload and UseNodePriority make
-    no difference; hipErrorInvalidValue for others.
+    `flags` are hipGraphInstantiateFlag…: with AutoFreeOnLaunch a launch frees what the launch before has allocated,
+    Upload and UseNodePriority make no difference; hipErrorInvalidValue for others.
     """
     return _instantiate(graph, flags)
 
@@ -534,8 +532,6 @@ def hipGraphExecGetFlags(graphExec: Any) -> int:
 def hipGraphLaunch(graphExec: Any, stream: Any = None) -> None:
     """Run an executable graph in the order of the stream; ``(hipError_t,)``. Does not block.
 
-    `graphExec` is what `hipGraphInstantiate` returned; `stream` is a stream, None or 0.
-
     If an earlier launch of it still runs, on any stream, this one comes after it. In a capture its nodes become nodes
     of the captured graph. hipErrorInvalidValue when it was destroyed, when something it uses was freed, or when
     memory it has allocated was not freed; hipErrorNotSupported for memory nodes in a capture.
@@ -550,10 +546,7 @@ def hipGraphLaunch(graphExec: Any, stream: Any = None) -> None:
 
 @api()
 def hipGraphUpload(graphExec: Any, stream: Any = None) -> None:
-    """Check its arguments; ``(hipError_t,)``. Instantiating has done what there is to do before a launch.
-
-    `graphExec` is what `hipGraphInstantiate` returned, and `stream` a stream, None or 0. Does not block.
-    """
+    """Check its arguments; does not block; ``(hipError_t,)``. Instantiating has done what is to do before a launch."""
     executable_of(graphExec)
     queue_of(stream)
 
@@ -900,8 +893,6 @@ def add_node(graph: Any, dependencies: Any, count: Any, kind: str, params: Any) 
 def hipGraphAddKernelNode(graph: Any, pDependencies: Any, numDependencies: int, pNodeParams: Any) -> hipGraphNode:
     """Add a launch; ``(hipError_t, node)``. The arguments' values are those of now.
 
-    `graph` is what `hipGraphCreate` or a capture returned; hipErrorInvalidValue for one that was destroyed.
-
     Parameters
     ----------
     pDependencies : list of hipGraphNode, or pointer to their numbers
@@ -920,8 +911,6 @@ def hipGraphAddKernelNode(graph: Any, pDependencies: Any, numDependencies: int, 
 def hipGraphAddMemcpyNode(graph: Any, pDependencies: Any, numDependencies: int, pCopyParams: Any) -> hipGraphNode:
     """Add a copy of rows and planes; ``(hipError_t, node)``.
 
-    `graph`, `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`. `pCopyParams` is a hipMemcpy3DParms.
-
     One command for each row, or one for all when there are no gaps. hipErrorInvalidValue for an empty extent and
     for rows that are not all in an array; hipErrorInvalidPitchValue for a pitch below the width.
     """
@@ -931,8 +920,6 @@ def hipGraphAddMemcpyNode(graph: Any, pDependencies: Any, numDependencies: int, 
 @api(outputs=1)
 def hipGraphAddMemsetNode(graph: Any, pDependencies: Any, numDependencies: int, pMemsetParams: Any) -> hipGraphNode:
     """Add what sets memory of the device to a value; ``(hipError_t, node)``.
-
-    `graph`, `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`. `pMemsetParams` is a hipMemsetParams.
 
     One command for each row, or one for all when there are no gaps. hipErrorInvalidValue for memory that is not from
     here or too small, an empty extent, elements of other than 1, 2 or 4 bytes, and a pitch below the width.
@@ -944,19 +931,14 @@ def hipGraphAddMemsetNode(graph: Any, pDependencies: Any, numDependencies: int, 
 def hipGraphAddHostNode(graph: Any, pDependencies: Any, numDependencies: int, pNodeParams: Any) -> hipGraphNode:
     """Add a host function; ``(hipError_t, node)``.
 
-    `graph`, `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`. `pNodeParams` is a hipHostNodeParams.
-
-    See `hipLaunchHostFunc`. hipErrorInvalidValue without a function.
+    `pNodeParams` is a hipHostNodeParams. See `hipLaunchHostFunc`. hipErrorInvalidValue without a function.
     """
     return add_node(graph, pDependencies, numDependencies, "host", pNodeParams)
 
 
 @api(outputs=1)
 def hipGraphAddEmptyNode(graph: Any, pDependencies: Any, numDependencies: int) -> hipGraphNode:
-    """Add a node that does nothing, for others to depend on; ``(hipError_t, node)``.
-
-    `graph`, `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`, where the errors are.
-    """
+    """Add a node that does nothing, for others to depend on; ``(hipError_t, node)``."""
     known, made, after = begin_node(graph, pDependencies, numDependencies)
     return known.handle_of(made.add_empty(after=after))
 
@@ -965,10 +947,8 @@ def hipGraphAddEmptyNode(graph: Any, pDependencies: Any, numDependencies: int) -
 def hipGraphAddChildGraphNode(graph: Any, pDependencies: Any, numDependencies: int, childGraph: Any) -> hipGraphNode:
     """Add all that another graph's nodes do now; ``(hipError_t, node)``. What changes there later does not change it.
 
-    `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`. `childGraph` is the other graph.
-
-    hipErrorNotSupported for a graph with nodes for memory or events; hipErrorInvalidValue for one of another device, or
-    with nodes that depend on each other in a circle, and as for `hipGraphAddKernelNode`.
+    `childGraph` is the other graph: hipErrorNotSupported for one with nodes for memory or events; hipErrorInvalidValue
+    for one of another device, or with nodes that depend on each other in a circle, and as for `hipGraphAddKernelNode`.
     """
     known, made, after = begin_node(graph, pDependencies, numDependencies)
     child = graph_of(childGraph)
@@ -996,10 +976,9 @@ def hipGraphChildGraphNodeGetGraph(node: Any) -> ihipGraph:
 def hipGraphAddDependencies(graph: Any, from_: Any, to: Any, numDependencies: int) -> None:
     """Let each node of `to` come after the one of `from_` at the same place; ``(hipError_t,)``.
 
-    `from_` and `to` are lists of nodes of `graph`, and the first `numDependencies` of each count.
-
-    Nothing has changed after hipErrorInvalidValue: for nodes of another graph, a node that is to come after itself, and
-    a dependency that exists already. `hipGraphInstantiate` checks for circles.
+    `from_` and `to` are lists of nodes of `graph`, and the first `numDependencies` of each count. Nothing has changed
+    after hipErrorInvalidValue: for nodes of another graph, a node that is to come after itself, and a dependency that
+    exists already. `hipGraphInstantiate` checks for circles.
     """
     known = graph_of(graph)
     edges = _edges_in(known, from_, to, numDependencies)
@@ -1023,10 +1002,8 @@ def _edges_in(known: ihipGraph, from_: Any, to: Any, count: Any) -> list[tuple[N
 def hipGraphRemoveDependencies(graph: Any, from_: Any, to: Any, numDependencies: int) -> None:
     """Let no node of `to` come after the one of `from_` at the same place any more; ``(hipError_t,)``.
 
-    `from_` and `to` are lists of nodes of `graph`, and the first `numDependencies` of each count.
-
-    Nothing has changed after hipErrorInvalidValue: for nodes of another graph, and a dependency that does not exist or
-    is given twice.
+    `from_` and `to` are lists of nodes of `graph`, and the first `numDependencies` of each count. Nothing has changed
+    after hipErrorInvalidValue: for nodes of another graph, and a dependency that does not exist or is given twice.
     """
     known = graph_of(graph)
     edges = _edges_in(known, from_, to, numDependencies)
@@ -1086,10 +1063,7 @@ def hipGraphNodeGetDependentNodes(node: Any) -> tuple[list[hipGraphNode], int]:
 
 @api(outputs=1)
 def hipGraphNodeGetType(node: Any) -> hipGraphNodeType:
-    """Return ``(hipError_t, hipGraphNodeType)``.
-
-    `node` is any node; hipErrorInvalidValue when its graph was destroyed.
-    """
+    """Return ``(hipError_t, hipGraphNodeType)``."""
     known = node_of(node)
     mark = mark_of(known.node.work)
     if mark is not None:
@@ -1242,10 +1216,9 @@ hipGraphExecHostNodeSetParams: HipFunction = _setter_in("host")
 def hipGraphExecChildGraphNodeSetParams(hGraphExec: Any, node: Any, childGraph: Any) -> None:
     """Let a node do what a graph does now, from the next launch of an executable graph on; ``(hipError_t,)``.
 
-    `hGraphExec` is the executable graph, `node` the node, and `childGraph` the graph.
-
-    hipErrorInvalidValue when the graph's nodes are of other kinds, or copy another way, than those of the graph that
-    the node was made from; and as for `hipGraphExecKernelNodeSetParams` and `hipGraphAddChildGraphNode`.
+    `childGraph` is the graph: hipErrorInvalidValue when its nodes are of other kinds, or copy another way, than those
+    of the graph that the node was made from; and as for `hipGraphExecKernelNodeSetParams` and
+    `hipGraphAddChildGraphNode`.
     """
     executable, known, child = executable_of(hGraphExec), node_of(node), graph_of(childGraph)
     with invalid_values():
@@ -1301,8 +1274,6 @@ def _set_event_in(executable: Any, node: Any, kind: str, event: Any) -> None:
 def hipGraphAddEventRecordNode(graph: Any, pDependencies: Any, numDependencies: int, event: Any) -> hipGraphNode:
     """Add a node that records an event each time the graph runs; ``(hipError_t, node)``.
 
-    `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`.
-
     The graph is cut there: what comes later in the order of its nodes comes after what is before. See
     `hipGraphAddKernelNode` for dependencies. hipErrorInvalidValue without an event, or for another device's. A graph
     with such nodes has no nodes for memory, and cannot be launched in a capture or become a child
@@ -1314,8 +1285,6 @@ def hipGraphAddEventRecordNode(graph: Any, pDependencies: Any, numDependencies: 
 @api(outputs=1)
 def hipGraphAddEventWaitNode(graph: Any, pDependencies: Any, numDependencies: int, event: Any) -> hipGraphNode:
     """Add a node that waits for an event as it was last recorded when the graph is launched; ``(hipError_t, node)``.
-
-    `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`, `event` as there.
 
     See `hipGraphAddEventRecordNode`.
     """
@@ -1381,8 +1350,6 @@ PINNED, ON_DEVICE = hipMemAllocationType.hipMemAllocationTypePinned, hipMemLocat
 def hipGraphAddMemAllocNode(graph: Any, pDependencies: Any, numDependencies: int, pNodeParams: Any) -> hipGraphNode:
     """Add what allocates memory; ``(hipError_t, node)``. ``pNodeParams.dptr`` is set to the pointer.
 
-    `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`.
-
     The address stays the same in every launch. The memory is in use from the launch on until a node of the graph frees
     it, or else until hipFree or hipFreeAsync after the launch, or a node of another graph; before that the graph can be
     launched again only with hipGraphInstantiateFlagAutoFreeOnLaunch. See `forebay.Graph`.
@@ -1435,8 +1402,7 @@ def _memory_pointer(work: Any) -> DeviceArray:
 def hipGraphAddMemFreeNode(graph: Any, pDependencies: Any, numDependencies: int, dev_ptr: Any) -> hipGraphNode:
     """Add what frees memory that this graph allocates, or a launch of another one before; ``(hipError_t, node)``.
 
-    `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`. `dev_ptr` is the memory: what was set as
-    ``dptr`` by `hipGraphAddMemAllocNode`.
+    `dev_ptr` is the memory: what was set as ``dptr`` by `hipGraphAddMemAllocNode`.
 
     hipErrorInvalidValue for other memory, for what this graph frees already, for what another graph both allocates and
     frees, and as for `hipGraphAddKernelNode`.
@@ -1508,9 +1474,8 @@ def hipDeviceGetGraphMemAttribute(device: int, attr: int, value: Any) -> None:
 def hipDeviceSetGraphMemAttribute(device: int, attr: int, value: Any) -> None:
     """Begin a peak anew; ``(hipError_t,)``. See `hipDeviceGetGraphMemAttribute`.
 
-    `device` is a device's number, and `attr` a hipGraphMemAttributeType.
-
-    hipErrorInvalidValue for anything but a peak, and for a value other than 0. The value is read from where it points.
+    hipErrorInvalidValue for an `attr` that is no peak, and for a `value` other than 0. That is read from where it
+    points.
     """
     figures = figures_of(device_of(device_number(device)))
     name = _attribute(attr)

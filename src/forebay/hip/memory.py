@@ -250,8 +250,6 @@ hipFreeHost: HipFunction = alias(hipHostFree, "hipFreeHost", ", under its older 
 def hipMallocAsync(size: int, stream: Any = None) -> DeviceArray:
     """Allocate memory for what comes later on the stream; ``(hipError_t, pointer)``. Does not block.
 
-    `size` is in bytes; `stream` is a stream, None or 0.
-
     From the device's memory pool, see `forebay.Queue.alloc`. A null pointer for 0 bytes. In a capture it becomes a
     node, see `hipGraphAddMemAllocNode`.
     """
@@ -505,13 +503,11 @@ def hipMemPoolGetAttribute(mem_pool: Any, attr: int, value: Any = _NOWHERE) -> R
 
 @api()
 def hipMemPoolSetAttribute(mem_pool: Any, attr: int, value: Any) -> None:
-    """Change an attribute of a memory pool; ``(hipError_t,)``.
-
-    `mem_pool` is the pool, and `attr` a hipMemPoolAttr.
+    """Change an attribute of a memory pool, a hipMemPoolAttr; ``(hipError_t,)``.
 
     `value` is read from where it is, as in HIP: pass a ctypes.c_int or ctypes.c_uint64, or a pointer to one. An int is
-    an address, as everywhere in this interface. hipErrorInvalidValue for an attribute that cannot be set,
-    and for a peak set to anything but 0.
+    an address, as everywhere in this interface. hipErrorInvalidValue for an `attr` that cannot be set, and for a peak
+    set to anything but 0.
     """
     name, c_type, can_be_set = _pool_attribute(attr)
     pool = _pool_of(mem_pool)
@@ -583,20 +579,14 @@ def hipMemPoolGetAccess(mem_pool: Any, location: Any) -> hipMemAccessFlags:
 
 @api(outputs=2)
 def hipMemGetAddressRange(dptr: Any) -> tuple[Pointer, int]:
-    """Return ``(hipError_t, base, bytes)`` of the allocation that the pointer is in.
-
-    `dptr` points anywhere into it; hipErrorInvalidValue for memory that is not from here.
-    """
+    """Return ``(hipError_t, base, bytes)`` of the allocation that the pointer is in."""
     allocation, _ = found_at(dptr)
     return Pointer(allocation.base), allocation.nbytes
 
 
 @api(outputs=1)
 def hipMemPtrGetInfo(ptr: Any) -> int:
-    """Return ``(hipError_t, bytes)`` of the allocation that the pointer is in.
-
-    `ptr` points anywhere into it; hipErrorInvalidValue for memory that is not from here.
-    """
+    """Return ``(hipError_t, bytes)`` of the allocation that the pointer is in."""
     return found_at(ptr)[0].nbytes
 
 
@@ -614,10 +604,7 @@ def _describe(ptr: Any) -> hipPointerAttribute_t:
 
 @api(outputs=1)
 def hipPointerGetAttributes(ptr: Any) -> hipPointerAttribute_t:
-    """Find out what a pointer points to; ``(hipError_t, hipPointerAttribute_t)``.
-
-    `ptr` points anywhere into an allocation; hipErrorInvalidValue for memory that is not from here.
-    """
+    """Find out what a pointer points to; ``(hipError_t, hipPointerAttribute_t)``."""
     return _describe(ptr)
 
 
@@ -639,8 +626,6 @@ ATTRIBUTES: dict[hipPointer_attribute, tuple[Any, Callable[[Allocation, hipPoint
 @api()
 def hipPointerGetAttribute(data: Any, attribute: int, ptr: Any) -> None:
     """Write one attribute of a pointer to `data`, as C does; ``(hipError_t,)``.
-
-    `ptr` points anywhere into an allocation.
 
     Parameters
     ----------
@@ -664,9 +649,7 @@ def hipPointerGetAttribute(data: Any, attribute: int, ptr: Any) -> None:
 def hipPointerSetAttribute(value: Any, attribute: int, ptr: Any) -> None:
     """Accept HIP_POINTER_ATTRIBUTE_SYNC_MEMOPS, which makes no difference; ``(hipError_t,)``.
 
-    `attribute` is a hipPointer_attribute, and `ptr` points anywhere into an allocation.
-
-    hipErrorInvalidValue for other attributes, without a value, and for memory that is not from here.
+    hipErrorInvalidValue for another `attribute`, which is a hipPointer_attribute, and without a value.
     """
     found_at(ptr)
     if attribute != hipPointer_attribute.HIP_POINTER_ATTRIBUTE_SYNC_MEMOPS or value is None:

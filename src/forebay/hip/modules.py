@@ -621,8 +621,6 @@ def _check_attribute(func: Any, attr: Any, value: Any) -> None:
 def hipFuncSetCacheConfig(func: Any, config: int) -> None:
     """Accept how a function would like the cache to be divided, and ignore it, as on AMD's devices; ``(hipError_t,)``.
 
-    `func` is what `hipModuleGetFunction` returned, and `config` what would be preferred.
-
     hipErrorInvalidDeviceFunction for anything but a function, hipErrorInvalidValue for anything but a hipFuncCache_t.
     """
     kernel_of(func)
@@ -632,8 +630,6 @@ def hipFuncSetCacheConfig(func: Any, config: int) -> None:
 @api()
 def hipFuncSetSharedMemConfig(func: Any, config: int) -> None:
     """Accept how wide the banks of shared memory are to be, and ignore it, as on AMD's devices; ``(hipError_t,)``.
-
-    `func` is what `hipModuleGetFunction` returned, and `config` the width.
 
     hipErrorInvalidDeviceFunction for anything but a function, hipErrorInvalidValue for anything but a
     hipSharedMemConfig.
@@ -697,8 +693,6 @@ def _block_size(kernel: Kernel, shared: Any, limit: Any) -> tuple[int, int]:
 def hipOccupancyMaxActiveBlocksPerMultiprocessor(f: Any, blockSize: int, dynSharedMemPerBlk: int = 0) -> int:
     """Return ``(hipError_t, groups)`` that a compute unit runs at once.
 
-    `f` is the function, of groups of `blockSize` work-items, with `dynSharedMemPerBlk` bytes of dynamic local memory.
-
     CUDA's driver tells. Elsewhere it is 1. It is 0 when the kernel cannot be launched with that many work-items or that
     much local memory. hipErrorInvalidDeviceFunction for anything but a function, hipErrorInvalidValue for less than one
     work-item.
@@ -708,18 +702,13 @@ def hipOccupancyMaxActiveBlocksPerMultiprocessor(f: Any, blockSize: int, dynShar
 
 @api(outputs=1)
 def hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(f: Any, blockSize: int, dynSharedMemPerBlk: int = 0) -> int:
-    """Do what `hipOccupancyMaxActiveBlocksPerMultiprocessor` does; hipErrorInvalidValue for None.
-
-    `f` is the function, of groups of `blockSize` work-items, with `dynSharedMemPerBlk` bytes of dynamic local memory.
-    """
+    """Do what `hipOccupancyMaxActiveBlocksPerMultiprocessor` does; hipErrorInvalidValue for None."""
     return groups_per_unit(_kernel_of_module(f), blockSize, dynSharedMemPerBlk)
 
 
 @api(outputs=1)
 def hipOccupancyAvailableDynamicSMemPerBlock(f: Any, numBlocks: int, blockSize: int) -> int:
     """Return ``(hipError_t, bytes)`` of dynamic local memory with which `numBlocks` groups run at once on a unit.
-
-    `f` is the function, of groups of `blockSize` work-items.
 
     Groups share what there is. hipErrorInvalidDeviceFunction for anything but a function, hipErrorInvalidValue for less
     than one group or work-item, and for more work-items than the kernel can have.
@@ -935,10 +924,7 @@ def hipLibraryLoadData(
 ) -> tuple[ihipModule_t, None, None]:
     """Build a library for the current device; ``(hipError_t, library, None, None)``. See `hipModuleLoadData`.
 
-    `code` is what `hipModuleLoadData` takes. The options are `jitOptionsValues`, `numJitOptions`, `libraryOptionValues`
-    and `numLibraryOptions`. Blocks while it compiles.
-
-    The options say how other compilers are to go about it, and are not looked at.
+    `code` is what `hipModuleLoadData` takes. Blocks while it compiles.
     """
     return load(code), None, None
 
@@ -953,8 +939,7 @@ def hipLibraryLoadFromFile(
 ) -> tuple[ihipModule_t, None, None]:
     """Build a library from a file; ``(hipError_t, library, None, None)``. See `hipModuleLoad`.
 
-    `fileName` is the file. `jitOptionsValues`, `numJitOptions`, `libraryOptionValues` and `numLibraryOptions` are not
-    looked at. Blocks while it compiles.
+    `fileName` is the file. Blocks while it compiles.
     """
     return load(read_image(fileName)), None, None
 
@@ -1015,9 +1000,8 @@ def hipKernelGetName(kernel: Any) -> CString:
 def hipKernelGetParamInfo(kernel: Any, paramIndex: int) -> tuple[int, int]:
     """Return ``(hipError_t, offset, bytes)`` of a parameter among the packed arguments of HIP's ``extra``.
 
-    `kernel` is what `hipLibraryGetKernel` returned, and `paramIndex` counts its parameters from 0.
-
-    hipErrorInvalidHandle for anything but a kernel, hipErrorInvalidValue when it has no such parameter.
+    hipErrorInvalidHandle for anything but a kernel, hipErrorInvalidValue when it has no parameter `paramIndex`, from 0
+    on.
     """
     found = (
         next(itertools.islice(packed_offsets(_kernel_in(kernel)), paramIndex, None), None) if paramIndex >= 0 else None

@@ -213,10 +213,7 @@ def hipStreamGetFlags(stream: Any) -> int:
 
 @api(outputs=1)
 def hipStreamGetPriority(stream: Any) -> int:
-    """Return ``(hipError_t, priority)``, as it was clamped.
-
-    `stream` is a stream, None or 0; hipErrorContextIsDestroyed for what is no stream.
-    """
+    """Return ``(hipError_t, priority)``, as it was clamped."""
     return queue_of(stream).priority
 
 
@@ -648,8 +645,6 @@ def hipEventRecord(event: Any, stream: Any = None) -> None:
 def hipEventRecordWithFlags(event: Any, stream: Any = None, flags: int = 0) -> None:
     """Do what `hipEventRecord` does; ``(hipError_t,)``: hipErrorInvalidValue for unknown flags.
 
-    `event` and `stream` as there.
-
     With hipEventRecordExternal a capture gets a node that records the event whenever the graph runs, see
     `hipGraphAddEventRecordNode`; elsewhere the flag changes nothing.
     """
@@ -688,8 +683,6 @@ def hipEventSynchronize(event: Any) -> None:
 def hipEventElapsedTime(start: Any, stop: Any) -> float:
     """Return ``(hipError_t, milliseconds)`` between two events.
 
-    `start` and `stop` are the events.
-
     hipErrorInvalidHandle when one is None, was made with hipEventDisableTiming or was never recorded, or when they are
     of two devices; hipErrorNotReady when one is not reached yet.
     """
@@ -713,11 +706,9 @@ def hipEventElapsedTime(start: Any, stop: Any) -> float:
 def hipStreamWaitEvent(stream: Any, event: Any, flags: int = 0) -> None:
     """Let what comes next on the stream wait for the event as it was last recorded; ``(hipError_t,)``.
 
-    `flags` are 0 or hipEventWaitExternal.
-
     Nothing is waited for if the event was never recorded. hipErrorInvalidHandle without an event, hipErrorInvalidValue
-    for unknown flags. With hipEventWaitExternal a capture gets a node that waits for the event whenever the graph runs,
-    see `hipGraphAddEventWaitNode`; elsewhere the flag changes nothing. Does not block.
+    for other `flags` than 0 and hipEventWaitExternal. With that a capture gets a node that waits for the event whenever
+    the graph runs, see `hipGraphAddEventWaitNode`; elsewhere it changes nothing. Does not block.
     """
     queue = queue_of(stream)
     recorded = event_of(event)

@@ -307,10 +307,7 @@ def hipMalloc3DArray(desc: Any, extent: Any, flags: int = 0) -> hipArray:
 
 @api(outputs=1)
 def hipArrayCreate(pAllocateArray: Any) -> hipArray:
-    """Allocate the array that a `HIP_ARRAY_DESCRIPTOR` describes; ``(hipError_t, array)``. See `hipMallocArray`.
-
-    `pAllocateArray` is that descriptor: width and height in elements. hipErrorInvalidValue for None.
-    """
+    """Allocate the array that a `HIP_ARRAY_DESCRIPTOR` describes; ``(hipError_t, array)``. See `hipMallocArray`."""
     given = pAllocateArray
     check_params(given, HIP_ARRAY_DESCRIPTOR)
     format = Format.of_array_format(given["Format"], given["NumChannels"])
@@ -319,10 +316,7 @@ def hipArrayCreate(pAllocateArray: Any) -> hipArray:
 
 @api(outputs=1)
 def hipArray3DCreate(pAllocateArray: Any) -> hipArray:
-    """Allocate the array that a `HIP_ARRAY3D_DESCRIPTOR` describes; ``(hipError_t, array)``. See `hipMalloc3DArray`.
-
-    `pAllocateArray` is that descriptor: width, height and depth in elements. hipErrorInvalidValue for None.
-    """
+    """Allocate the array that a `HIP_ARRAY3D_DESCRIPTOR` describes; ``(hipError_t, array)``. See `hipMalloc3DArray`."""
     given = pAllocateArray
     check_params(given, HIP_ARRAY3D_DESCRIPTOR)
     format = Format.of_array_format(given["Format"], given["NumChannels"])
@@ -948,8 +942,6 @@ def _as_clang_says(type_name: str) -> str:
 @api(outputs=1)
 def hipGetTextureReference(symbol: Any) -> textureReference:
     """Return ``(hipError_t, textureReference)`` of the variable at this address.
-
-    `symbol` is the address, as `hipModuleGetGlobal` returns it.
 
     hipErrorInvalidTexture unless `hipModuleGetTexRef` returned it before.
     """
