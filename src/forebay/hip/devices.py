@@ -51,8 +51,9 @@ from forebay.queues.device import Device
 _lock = threading.RLock()
 _infos: list[DeviceInfo] | None = None
 _devices: dict[int, Device] = {}
-Forget = TypeVar("Forget", bound=Callable[[int], None])
-_on_reset: list[Callable[[int], None]] = []
+Forget = TypeVar("Forget", bound=Callable[[int], object])
+Thing = TypeVar("Thing")
+_on_reset: list[Callable[[int], object]] = []
 
 
 class _Current(threading.local):
@@ -70,6 +71,39 @@ def on_reset(forget: Forget) -> Forget:
     """Have this called with the number of each device that is reset."""
     _on_reset.append(forget)
     return forget
+
+
+class Handles(dict[int, Thing]):
+    """Objects by their numbers. Those whose `device` has the number of one that is reset are taken out, and ended.
+
+    Parameters
+    ----------
+    what : str
+        What one is called.
+    code : hipError_t
+        For a number that no object has.
+    end : callable
+        Releases what an object uses, although a program may keep it.
+    """
+
+    def __init__(self, what: str, code: hipError_t, end: Callable[[Any], object] = lambda thing: None) -> None:
+        super().__init__()
+        self._what, self._code, self._end = what, code, end
+        on_reset(self._forget)
+
+    def _forget(self, number: int) -> None:
+        for address, thing in list(self.items()):
+            if thing.device == number:  # type: ignore[attr-defined]
+                self.pop(address, None)
+                self._end(thing)
+
+    def find(self, thing: Any, code: hipError_t | None = None) -> Thing:
+        """Return the object of this handle or number, or raise its code, or another one."""
+        number = handle_number(thing, self._what)
+        found = self.get(number)
+        if found is None:
+            raise HipError(code or self._code, f"{self._what}: {number:#x} is none, or was destroyed")
+        return found
 
 
 def infos() -> list[DeviceInfo]:
@@ -438,13 +472,8 @@ LIMITS = {
     hipLimit_t.hipLimitPrintfFifoSize: 1 << 20,
     hipLimit_t.hipLimitMallocHeapSize: 8 << 20,
 }
-_set: dict[tuple[int, hipLimit_t], int] = {}  # by device
-
-
-@on_reset
-def _forget_limits(number: int) -> None:
-    for limit in LIMITS:
-        _set.pop((number, limit), None)
+_limits: dict[int, dict[hipLimit_t, int]] = {}  # by device, as they were set
+on_reset(lambda number: _limits.pop(number, None))
 
 
 def _limit(limit: Any) -> hipLimit_t:
@@ -462,7 +491,7 @@ def hipDeviceGetLimit(limit: int) -> int:
     """
     current_device()
     known = _limit(limit)
-    return _set.get((current_number(), known), LIMITS[known])
+    return _limits.get(current_number(), LIMITS).get(known, LIMITS[known])
 
 
 @api()
@@ -477,7 +506,7 @@ def hipDeviceSetLimit(limit: int, value: int) -> None:
     known, nbytes = _limit(limit), size_of(value)
     if known == hipLimit_t.hipLimitMallocHeapSize and nbytes > LIMITS[known]:
         raise HipError(hipError_t.hipErrorNotSupported, "the kernels of a program have a heap of 8 MiB")
-    _set[current_number(), known] = nbytes
+    _limits.setdefault(current_number(), {})[known] = nbytes
 
 
 def check_cache_config(config: Any) -> None:
@@ -639,9 +668,6 @@ API_VERSION = 4  # HIP's own says so of each context
 class ihipCtx_t(Number):
     """The context of a device; compares, hashes and converts like its number."""
 
-    def __init__(self, address: Any = 0) -> None:
-        self.address: int = int(address)
-
 
 hipCtx_t = ihipCtx_t
 
@@ -655,11 +681,7 @@ class _Stack(threading.local):
 
 _stack = _Stack()
 _flags: dict[int, int] = {}  # by device
-
-
-@on_reset
-def _forget_flags(number: int) -> None:
-    _flags.pop(number, None)
+on_reset(lambda number: _flags.pop(number, None))
 
 
 def _context(number: int) -> ihipCtx_t:

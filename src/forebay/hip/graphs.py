@@ -39,7 +39,7 @@ from forebay.hip.allocations import Place
 from forebay.hip.compiled.calls import note_returned
 from forebay.hip.compiled.launch import kernel_arguments
 from forebay.hip.copies import FROM, TO, Box, CopyOnHost, check_symbol_kind, parts_of, within
-from forebay.hip.devices import current_device, device_number, device_of, infos, number_of, on_reset
+from forebay.hip.devices import Handles, current_device, device_number, device_of, infos, number_of
 from forebay.hip.errors import (
     HipError,
     HipFunction,
@@ -292,6 +292,7 @@ def instantiate(graph: Graph, auto_free: bool) -> ExecutableGraph | PartedGraph:
 
 
 FIRST_GRAPH, FIRST_NODE, FIRST_EXECUTABLE = 9 << 60, 10 << 60, 11 << 60
+VALUE = hipError_t.hipErrorInvalidValue
 Flags = hipGraphInstantiateFlags
 ANY_FLAGS = int(  # as an enum its complement would be without bits that have no name
     Flags.hipGraphInstantiateFlagAutoFreeOnLaunch
@@ -314,7 +315,7 @@ class hipGraphNode(Number):
     """
 
     def __init__(self, address: Any = 0) -> None:
-        self.address: int = int(address)
+        super().__init__(address)
         self.node: Any = None  # a Node, until its graph is destroyed
         self.graph: Any = None
         self.params: Any = None
@@ -325,8 +326,9 @@ class ihipGraph(Number):
     """A graph; compares, hashes and converts like its number. `graph` is the `forebay.Graph`."""
 
     def __init__(self, address: Any = 0) -> None:
-        self.address: int = int(address)
+        super().__init__(address)
         self.graph: Any = None  # a Graph
+        self.device = -1
         self._by_node: dict[Node, hipGraphNode] = {}
         self.copies: dict[Node, Node] = {}  # by the nodes of the graph that it was cloned from
 
@@ -341,7 +343,7 @@ class ihipGraph(Number):
         return handle
 
     def forget_nodes(self) -> None:
-        """Release what nodes use, although a program may keep their handles."""
+        """Release what nodes use, although a program may keep their handles: they know their graph."""
         for handle in self._by_node.values():
             handle.node = handle.params = handle.child = None
         self._by_node.clear()
@@ -357,29 +359,18 @@ class hipGraphExec(Number):
     """An executable graph; compares, hashes and converts like its number."""
 
     def __init__(self, address: Any = 0) -> None:
-        self.address: int = int(address)
+        super().__init__(address)
         self.executable: ExecutableGraph | PartedGraph | None = None
-        self.flags = 0
+        self.flags, self.device = 0, -1
 
 
 hipGraph_t: TypeAlias = ihipGraph
 hipGraphNode_t: TypeAlias = hipGraphNode
 hipGraphExec_t: TypeAlias = hipGraphExec
 
-_graphs: dict[int, ihipGraph] = {}
+_graphs: Handles[ihipGraph] = Handles("a graph", VALUE, ihipGraph.forget_nodes)
 _nodes: weakref.WeakValueDictionary[int, hipGraphNode] = weakref.WeakValueDictionary()  # their graphs keep them
-_executables: dict[int, hipGraphExec] = {}
-
-
-@on_reset
-def _forget(number: int) -> None:
-    for graph in list(_graphs.values()):
-        if graph.graph is None or number_of(graph.graph.device) == number:
-            _graphs.pop(graph.address, None)
-            graph.forget_nodes()  # they know their graph, so nothing would go before the collector comes
-    for executable in list(_executables.values()):
-        if executable.executable is None or number_of(executable.executable.device) == number:
-            _executables.pop(executable.address, None)
+_executables: Handles[hipGraphExec] = Handles("an executable graph", VALUE)
 
 
 def handle_of_graph(graph: Graph) -> ihipGraph:
@@ -388,7 +379,7 @@ def handle_of_graph(graph: Graph) -> ihipGraph:
     handle = _graphs.get(address)
     if handle is None:
         handle = ihipGraph(address)
-        handle.graph = graph
+        handle.graph, handle.device = graph, number_of(graph.device)
         _graphs[address] = handle
     return handle
 
@@ -400,9 +391,9 @@ def graph_of(thing: Any) -> ihipGraph:
     """
     if isinstance(thing, Graph):
         return handle_of_graph(thing)
-    known = _graphs.get(handle_number(thing, "a graph"))
-    if known is None or known.graph is None or known.graph.closed:  # by a capture that failed
-        raise invalid("this graph is destroyed, or never was one")
+    known = _graphs.find(thing)
+    if known.graph.closed:
+        raise invalid("a capture that failed has destroyed this graph")
     return known
 
 
@@ -420,9 +411,8 @@ def executable_of(thing: Any) -> ExecutableGraph | PartedGraph:
         return thing.executable  # closed when it is destroyed
     if isinstance(thing, ExecutableGraph):
         return thing
-    known = _executables.get(handle_number(thing, "an executable graph"))
-    if known is None or known.executable is None:
-        raise invalid("this executable graph is destroyed, or never was one")
+    known = _executables.find(thing)
+    assert known.executable is not None
     return known.executable
 
 
@@ -494,7 +484,7 @@ def _instantiate(graph: Any, flags: int) -> hipGraphExec:
     handle = hipGraphExec(FIRST_EXECUTABLE + 16 * next(_numbers))
     with invalid_values():
         handle.executable = instantiate(known.graph, bool(flags & Flags.hipGraphInstantiateFlagAutoFreeOnLaunch))
-    handle.flags = flags
+    handle.flags, handle.device = flags, known.device
     _executables[handle.address] = handle
     return handle
 

@@ -429,9 +429,6 @@ POOL_ATTRIBUTES: dict[hipMemPoolAttr, tuple[str, Any, bool]] = {
 class ihipMemPoolHandle_t(Number):
     """A memory pool; compares, hashes and converts like its number."""
 
-    def __init__(self, address: Any = 0) -> None:
-        self.address: int = int(address)
-
     @property
     def pool(self) -> MemoryPool:
         """The `forebay.MemoryPool`."""

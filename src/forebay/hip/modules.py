@@ -26,6 +26,7 @@ from forebay.hip.allocations import Allocation, Place
 from forebay.hip.compiled import launch as compiled
 from forebay.hip.compiled.launch import Function, dim3
 from forebay.hip.devices import (
+    Handles,
     check_bank_config,
     check_cache_config,
     current_device,
@@ -65,7 +66,6 @@ ASSERTION = "__forebay_assertion_failed"  # of hiprtc's headers
 AMD_CODE = (b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB")
 
 _numbers = Numbers()
-_modules: dict[int, ihipModule_t] = {}
 _functions: weakref.WeakValueDictionary[int, ihipModuleSymbol_t] = weakref.WeakValueDictionary()
 
 
@@ -73,19 +73,24 @@ class ihipModule_t(Number):
     """A module; compares, hashes and converts like its number."""
 
     def __init__(self, address: Any = 0) -> None:
-        self.address: int = int(address)
+        super().__init__(address)
         self.device = -1
         self.program: Program | None = None
         self.code: Code | None = None
         self.functions: dict[str, ihipModuleSymbol_t] = {}
         self.variables: dict[str, Allocation] = {}
 
+    def forget(self) -> None:
+        """Let go of its functions: they know their module, so nothing would go before the collector comes."""
+        asserting.pop(self, None)
+        self.functions.clear()
+
 
 class ihipModuleSymbol_t(Number, Function):
     """A function of a module; compares, hashes and converts like its number."""
 
     def __init__(self, kernel: Kernel, module: Any = None) -> None:
-        super().__init__(kernel, module)
+        Function.__init__(self, kernel, module)
         self.address: int = FIRST_FUNCTION + 16 * next(_numbers)
         _functions[self.address] = self
 
@@ -96,13 +101,7 @@ ihipKernel_t: TypeAlias = ihipModuleSymbol_t
 hipFunction_t: TypeAlias = ihipModuleSymbol_t
 
 
-@on_reset
-def _forget(number: int) -> None:
-    for module in list(_modules.values()):
-        if module.device == number:
-            _modules.pop(module.address, None)
-            asserting.pop(module, None)
-            module.functions.clear()  # they know their module, so nothing would go before the collector comes
+_modules: Handles[ihipModule_t] = Handles("a module", hipError_t.hipErrorNotFound, end=ihipModule_t.forget)
 
 
 # -- loading
@@ -224,11 +223,7 @@ def module_of(module: Any) -> ihipModule_t:
     """Return the module of this object or number; hipErrorInvalidHandle for None, hipErrorNotFound for no module."""
     if module is None:
         raise HipError(hipError_t.hipErrorInvalidHandle, "the module is None")
-    number = handle_number(module, "a module")
-    known = _modules.get(number)
-    if known is None:
-        raise HipError(hipError_t.hipErrorNotFound, f"module {number:#x} is unloaded, or never was one")
-    return known
+    return _modules.find(module)
 
 
 @api()
@@ -238,12 +233,11 @@ def hipModuleUnload(module: Any) -> None:
     hipErrorInvalidHandle for None, hipErrorNotFound for one that was unloaded before. Does not block.
     """
     known = module_of(module)
-    asserting.pop(known, None)
     if _modules.pop(known.address, None) is not None and known.program is not None:
         for variable in known.variables.values():
             allocations.take(variable.base)
         known.program.close()
-        known.functions.clear()
+        known.forget()
 
 
 def text_of(name: Any) -> str:
@@ -770,11 +764,7 @@ hipModuleOccupancyMaxPotentialBlockSizeWithFlags: HipFunction = _with_flags(hipM
 
 _lock = threading.Lock()
 _queues: dict[int, Queue] = {}  # by device: its cooperative launches, one after the other
-
-
-@on_reset
-def _forget_cooperative_queue(number: int) -> None:
-    _queues.pop(number, None)
+on_reset(lambda number: _queues.pop(number, None))
 
 
 def _launch_plain(f: Any, grid: tuple[int, ...], block: tuple[int, ...], shared: int, stream: Any, params: Any) -> None:

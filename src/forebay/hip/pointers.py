@@ -127,6 +127,9 @@ class Number:
     __slots__ = ()
     address: int
 
+    def __init__(self, address: Any = 0) -> None:
+        self.address = int(address)  # type: ignore[misc]
+
     def __int__(self) -> int:
         return self.address
 

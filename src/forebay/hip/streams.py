@@ -29,7 +29,7 @@ from forebay.hip.allocations import Place
 from forebay.hip.compiled import calls, commands
 from forebay.hip.compiled.calls import Address, Handle, count_changes, note_own
 from forebay.hip.compiled.commands import EventHandle
-from forebay.hip.devices import current_device, current_number, number_of, on_reset
+from forebay.hip.devices import Handles, current_device, current_number, number_of, on_reset
 from forebay.hip.errors import (
     HipError,
     HipFunction,
@@ -66,7 +66,7 @@ class ihipStream_t(Number, Handle):
         return ctypes.c_void_p(self.address)
 
 
-_streams: dict[int, ihipStream_t] = {}
+_streams: Handles[ihipStream_t] = Handles("a stream", hipError_t.hipErrorContextIsDestroyed)
 _steps: dict[int, Step] = {}  # by the queue's id
 _lock = threading.Lock()
 hipStreamLegacy: ihipStream_t = ihipStream_t(LEGACY)
@@ -75,10 +75,7 @@ hipStream_t = ihipStream_t
 
 
 @on_reset
-def _forget_streams(number: int) -> None:
-    for stream in list(_streams.values()):
-        if stream.device == number:
-            _streams.pop(stream.address, None)
+def _close_steps(_: int) -> None:
     for queue_id in [queue_id for queue_id, step in _steps.items() if step.queue.closed]:
         _steps.pop(queue_id).close()
 
@@ -104,9 +101,8 @@ def queue_of(stream: Any) -> Queue:
         queue = current_device().per_thread_queue
         note_own(queue, as_of)
         return queue
-    known = _streams.get(address)
-    if known is None or known.queue is None:
-        raise HipError(hipError_t.hipErrorContextIsDestroyed, f"stream {address:#x} is destroyed, or never was one")
+    known = _streams.find(address)
+    assert known.queue is not None
     return known.queue
 
 
@@ -492,7 +488,6 @@ BOTH_RELEASES: int = facts.hipEventReleaseToDevice | facts.hipEventReleaseToSyst
 FIRST_EVENT = 1 << 61
 
 _numbers = Numbers()
-_events: dict[int, ihipEvent_t] = {}
 _lock = threading.Lock()
 
 
@@ -500,7 +495,7 @@ class ihipEvent_t(Number, EventHandle):
     """An event; compares, hashes and converts like its number."""
 
     def __init__(self, address: Any = 0) -> None:
-        self.address: int = int(address)
+        super().__init__(address)
         self.device = -1
         self.shared: IpcEvent | None = None  # in the place of `event`, which is never recorded then
 
@@ -517,16 +512,13 @@ class ihipEvent_t(Number, EventHandle):
             raise HipError(hipError_t.hipErrorContextIsDestroyed, f"event {self.address:#x} is destroyed")
         return event
 
+    def forget(self) -> None:
+        """Let go of the event, although a program may keep its handle."""
+        self.event = self.shared = None
+
 
 hipEvent_t = ihipEvent_t
-
-
-@on_reset
-def _forget_events(number: int) -> None:
-    for event in list(_events.values()):
-        if event.device == number:
-            _events.pop(event.address, None)
-            event.event = event.shared = None
+_events: Handles[ihipEvent_t] = Handles("an event", hipError_t.hipErrorInvalidHandle, end=ihipEvent_t.forget)
 
 
 def event_of(event: Any) -> ihipEvent_t:
@@ -538,14 +530,8 @@ def event_of(event: Any) -> ihipEvent_t:
     if isinstance(event, ihipEvent_t) and event.event is not None and event.address in _events:
         return event
     address = handle_number(event, "an event")
-    known = _events.get(address)
-    if known is None:
-        destroyed = FIRST_EVENT < address < FIRST_EVENT + (1 << 40)
-        raise HipError(
-            hipError_t.hipErrorContextIsDestroyed if destroyed else hipError_t.hipErrorInvalidHandle,
-            f"event {address:#x} is destroyed, or never was one",
-        )
-    return known
+    destroyed = FIRST_EVENT < address < FIRST_EVENT + (1 << 40)
+    return _events.find(address, hipError_t.hipErrorContextIsDestroyed if destroyed else None)
 
 
 def _create_event(flags: int) -> ihipEvent_t:
@@ -601,7 +587,7 @@ def hipEventDestroy(event: Any) -> None:
     with _lock:
         if _events.pop(known.address, None) is None:
             raise HipError(hipError_t.hipErrorContextIsDestroyed)
-    known.event = known.shared = None
+    known.forget()
 
 
 def record_event(event: Any, stream: Any, external: bool = False) -> None:

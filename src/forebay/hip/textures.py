@@ -21,12 +21,14 @@ import numpy as np
 
 from forebay.hip import allocations, facts
 from forebay.hip.allocations import Allocation, find
+from forebay.hip.compiled.calls import is_null
 from forebay.hip.devices import (
     MOST_1D,
     MOST_2D,
     MOST_3D,
     MOST_LAYERS,
     MOST_LINEAR,
+    Handles,
     current_device,
     current_number,
     device_number,
@@ -166,7 +168,7 @@ ARRAY_FLAGS = (
     facts.hipArrayLayered | facts.hipArrayCubemap | facts.hipArraySurfaceLoadStore | facts.hipArrayTextureGather
 )
 
-_arrays: dict[int, hipArray] = {}
+_arrays: Handles[hipArray] = Handles("an array", hipError_t.hipErrorContextIsDestroyed)
 
 
 class hipArray(Number):
@@ -189,7 +191,8 @@ class hipArray(Number):
         self.row, self.rows, self.slices = width * format.nbytes, max(height, 1), max(depth, 1)
         self.objects: set[int] = set()
         memory = current_device().empty(self.row * self.rows * self.slices, "u1")
-        self.allocation = Allocation(memory, hipMemoryType.hipMemoryTypeArray, current_number())
+        self.device = current_number()
+        self.allocation = Allocation(memory, hipMemoryType.hipMemoryTypeArray, self.device)
         self.address = self.allocation.base
         allocations.enter(self.allocation)
         _arrays[self.address] = self
@@ -216,13 +219,6 @@ hipArray_t: TypeAlias = hipArray
 hipArray_const_t: TypeAlias = hipArray
 
 
-@on_reset
-def _forget_arrays(number: int) -> None:
-    for array in list(_arrays.values()):
-        if array.allocation.device == number:
-            _arrays.pop(array.address, None)
-
-
 def need_textures(what: str) -> None:
     """Raise hipErrorNotSupported where kernels cannot have textures."""
     if not has_textures(current_device()):
@@ -233,15 +229,11 @@ def need_textures(what: str) -> None:
         )
 
 
-def array_of(array: Any, freed: hipError_t = hipError_t.hipErrorContextIsDestroyed) -> hipArray:
+def array_of(array: Any, freed: hipError_t | None = None) -> hipArray:
     """Return the array of this handle; hipErrorInvalidHandle for None, and `freed` for one that was freed."""
-    number = handle_number(array, "an array")
-    if number == 0:
+    if is_null(array):
         raise HipError(hipError_t.hipErrorInvalidHandle, "the array is null")
-    known = _arrays.get(number)
-    if known is None:
-        raise HipError(freed, f"array {number:#x} was freed, or never was one")
-    return known
+    return _arrays.find(array, freed)
 
 
 def _check_extent(width: int, height: int, depth: int, flags: int) -> None:
@@ -334,7 +326,7 @@ def hipFreeArray(array: Any) -> None:
         raise invalid("the array is null")
     known = array_of(array)
     refuse_unsafe("hipFreeArray")
-    finish_all(device_of(known.allocation.device))
+    finish_all(device_of(known.device))
     if _arrays.pop(known.address, None) is not known:
         raise HipError(hipError_t.hipErrorContextIsDestroyed, "another thread has just freed it")
     allocations.take(known.address)
@@ -558,7 +550,7 @@ Arrays = (hipResourceType.hipResourceTypeArray, hipResourceType.hipResourceTypeM
 
 _lock = threading.Lock()
 _uploads: weakref.WeakKeyDictionary[Device, Queue] = weakref.WeakKeyDictionary()
-_objects: dict[int, _Object] = {}
+_objects: Handles[_Object] = Handles("an object", hipError_t.hipErrorInvalidValue)
 
 
 class _Object(Pointer):
@@ -572,7 +564,8 @@ class _Object(Pointer):
         except BaseException:
             memory.close()
             raise
-        self.allocation = Allocation(memory, hipMemoryType.hipMemoryTypeArray, current_number())
+        self.device = current_number()
+        self.allocation = Allocation(memory, hipMemoryType.hipMemoryTypeArray, self.device)
         self.address, self._owner, self.buffer = self.allocation.base, self.allocation, memory
         self.place = place
         allocations.enter(self.allocation)
@@ -610,10 +603,7 @@ def upload(device: Device, memory: Any, data: bytes) -> None:
 
 
 @on_reset
-def _forget_objects(number: int) -> None:
-    for made in list(_objects.values()):
-        if made.allocation.device == number:
-            _objects.pop(made.address, None)
+def _forget_uploads(_: int) -> None:
     with _lock:
         _uploads.clear()
 
@@ -836,7 +826,7 @@ SHORT = re.compile(
 )
 ELEMENTS = ("unsigned char", "signed char", "unsigned short", "short", "unsigned int", "int", "_Float16", "float")
 
-_references: dict[int, textureReference] = {}
+_references: Handles[textureReference] = Handles("a texture reference", hipError_t.hipErrorInvalidTexture)
 
 
 class textureReference(hipTextureDesc):
@@ -848,7 +838,7 @@ class textureReference(hipTextureDesc):
 
     def __init__(self, variable: Allocation, format: Format, read: hipTextureReadMode) -> None:
         super().__init__(readMode=read)
-        self.variable, self.format = variable, format
+        self.variable, self.device, self.format = variable, variable.device, format
         self.place: TextureMemory | None = None
         self.pointer: Any = None
 
@@ -877,7 +867,7 @@ class textureReference(hipTextureDesc):
             raise HipError(hipError_t.hipErrorInvalidHandle, "the module of this texture reference is unloaded")
         refuse_synchronous("binding a texture reference")
         data = bytes(LAYOUT.size) if place is None else texture_bytes(place, self)
-        queue = device_of(self.variable.device).null_queue
+        queue = device_of(self.device).null_queue
         queue.copy(self.variable.memory, data)
         queue.finish()
         self.place, self.pointer = place, pointer
@@ -886,13 +876,6 @@ class textureReference(hipTextureDesc):
         """Let a change of its members count, if it is bound."""
         if self.place is not None:
             self.bind(self.place, self.pointer)
-
-
-@on_reset
-def _forget_references(number: int) -> None:
-    for base, reference in list(_references.items()):
-        if reference.variable.device == number:
-            _references.pop(base, None)
 
 
 def _reference_of(variable: Allocation, declared: re.Match[str]) -> textureReference:
@@ -946,8 +929,8 @@ def hipGetTextureReference(symbol: Any) -> textureReference:
     hipErrorInvalidTexture unless `hipModuleGetTexRef` returned it before.
     """
     address, _ = address_of(symbol)
-    known = _references.get(address)
-    if known is None or allocations.peek(address) is not known.variable:
+    known = _references.find(address)
+    if allocations.peek(address) is not known.variable:
         raise HipError(hipError_t.hipErrorInvalidTexture, f"no texture reference is at {address:#x}")
     return known
 
