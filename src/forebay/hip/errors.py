@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import functools
 import inspect
@@ -11,7 +12,7 @@ import sys
 import textwrap
 import threading
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias, TypeVar
 
 from forebay.c_string import CString
@@ -77,6 +78,15 @@ def size_of(size: Any) -> int:
     if nbytes < 0:
         raise invalid(f"a size of {nbytes} bytes")
     return nbytes
+
+
+@contextlib.contextmanager
+def raised_as(code: hipError_t, *kinds: type[Exception]) -> Iterator[None]:
+    """Give errors of these kinds this code."""
+    try:
+        yield
+    except kinds as error:
+        raise HipError(code, str(error)) from error
 
 
 class RaisedInCallback(Exception):

@@ -16,11 +16,11 @@ import contextlib
 import ctypes
 import inspect
 import os
-import re
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -53,6 +53,7 @@ from forebay.hip.errors import (
     invalid,
     listed,
     made,
+    raised_as,
     record,
     size_of,
 )
@@ -416,13 +417,9 @@ def executable_of(thing: Any) -> ExecutableGraph | PartedGraph:
     return known.executable
 
 
-@contextlib.contextmanager
-def invalid_values() -> Iterator[None]:
+def invalid_values() -> contextlib.AbstractContextManager[None]:
     """Turn closed objects and wrong arguments of a kernel into hipErrorInvalidValue."""
-    try:
-        yield
-    except (ClosedError, ArgumentTypeError) as error:
-        raise invalid(str(error)) from error
+    return raised_as(VALUE, ClosedError, ArgumentTypeError)
 
 
 @api(outputs=1)
@@ -528,10 +525,8 @@ def hipGraphLaunch(graphExec: Any, stream: Any = None) -> None:
     """
     executable = executable_of(graphExec)
     queue = queue_of(stream)
-    try:
+    with raised_as(VALUE, ClosedError):
         executable.launch(queue)
-    except ClosedError as error:
-        raise invalid(str(error)) from error
 
 
 @api()
@@ -621,11 +616,8 @@ def hipGraphDebugDotPrint(graph: Any, path: Any, flags: int = 0) -> None:
     known = graph_of(graph)
     if not path:
         raise invalid("the path is empty")
-    try:
-        with open(os.fsdecode(path), "w", encoding="utf-8") as file:
-            file.write(known.graph.debug_dot())
-    except (OSError, ValueError) as error:  # the latter for a name that none can have
-        raise HipError(hipError_t.hipErrorOperatingSystem, str(error)) from error
+    with raised_as(hipError_t.hipErrorOperatingSystem, OSError, ValueError):  # the latter for a name that none can have
+        Path(os.fsdecode(path)).write_text(known.graph.debug_dot(), encoding="utf-8")
 
 
 def nodes_in(given: Any, count: Any, what: str) -> tuple[hipGraphNode, ...]:
@@ -782,10 +774,8 @@ def kernel_work(device: Any, params: Any) -> Work:
     check_params(params, hipKernelNodeParams)
     if params.func is None:
         raise invalid("the function is None")
-    try:
+    with raised_as(hipError_t.hipErrorInvalidDeviceFunction, HipError):
         function = function_of(params.func)
-    except HipError as error:
-        raise HipError(hipError_t.hipErrorInvalidDeviceFunction, str(error)) from error
     with invalid_values():
         arguments = kernel_arguments(function, params.sharedMemBytes, params.kernelParams, params.extra)
         return make_kernel(
@@ -870,12 +860,12 @@ def begin_node(graph: Any, dependencies: Any, count: Any) -> tuple[ihipGraph, Gr
 # -- adding
 
 
-def add_node(graph: Any, dependencies: Any, count: Any, kind: str, params: Any) -> hipGraphNode:
-    """Add a node of this kind that does what a structure says, of which it keeps a copy."""
+def add_node(graph: Any, dependencies: Any, count: Any, kind: str, given: Any) -> hipGraphNode:
+    """Add a node of this kind that does what a structure says, of which it keeps a copy, or uses this event."""
     known, to, after = begin_node(graph, dependencies, count)
-    work = KINDS[kind].make(to.device, params)
+    work = KINDS[kind].make(to.device, given)
     handle = known.handle_of(to._insert(work, after))
-    handle.params = params.copy()
+    handle.params = given.copy() if isinstance(given, Record) else None
     return handle
 
 
@@ -1054,11 +1044,7 @@ def hipGraphNodeGetDependentNodes(node: Any) -> tuple[list[hipGraphNode], int]:
 @api(outputs=1)
 def hipGraphNodeGetType(node: Any) -> hipGraphNodeType:
     """Return ``(hipError_t, hipGraphNodeType)``."""
-    known = node_of(node)
-    mark = mark_of(known.node.work)
-    if mark is not None:
-        return TYPES[mark.kind]
-    return TYPES["copy" if copies_on_host(known.node.work) else known.node.kind]
+    return TYPES[kind_of(node_of(node).node)]
 
 
 @api(outputs=1)
@@ -1076,19 +1062,35 @@ def hipGraphNodeFindInClone(originalNode: Any, clonedGraph: Any) -> hipGraphNode
     return clone.handle_of(copied)
 
 
-def copies_on_host(work: Work) -> bool:
-    """Whether it is a copy within memory of the host, which is a function for forebay."""
-    return isinstance(getattr(work, "function", None), CopyOnHost)
+def kind_of(node: Node) -> str:
+    """Return the word for what a node does: for forebay a copy within memory of the host is a function."""
+    mark = mark_of(node.work)
+    if mark is not None:
+        return mark.kind
+    return "copy" if isinstance(getattr(node.work, "function", None), CopyOnHost) else node.kind
 
 
 # -- what nodes do
 
 
+def _event_work(kind: str) -> Callable[[Any, Any], Work]:
+    def make(device: Any, event: Any) -> Work:
+        with raised_as(VALUE, HipError):
+            handle = event_of(event)
+        if handle.event is None:
+            raise HipError(hipError_t.hipErrorInvalidHandle, "an event that processes share is in no graph")
+        if handle.event.device._context is not device._context:
+            raise invalid("the event and the graph are of two devices")
+        return event_work(kind, handle)
+
+    return make
+
+
 class NodeKind(NamedTuple):
-    """What nodes of a kind do, the structure that says it, and what makes it; how HIP and docstrings name it."""
+    """What nodes of a kind do, what is given for that, and what makes it; how HIP and docstrings name it."""
 
     does: str
-    structure: type[Record]
+    given: type[Any]
     make: Callable[[Any, Any], Work]
     name: str
     verb: str
@@ -1097,109 +1099,115 @@ class NodeKind(NamedTuple):
 
 _NO_ROWS = " for more than one row, before or now;"
 KINDS = {
-    "kernel": NodeKind("launches a kernel", hipKernelNodeParams, kernel_work, "Kernel", "launch"),
+    "kernel": NodeKind("launches a kernel", hipKernelNodeParams, kernel_work, "Kernel", "launch something else"),
     "copy": NodeKind(
-        "copies", hipMemcpy3DParms, copy_work, "Memcpy", "copy",
+        "copies", hipMemcpy3DParms, copy_work, "Memcpy", "copy something else",
         f"{_NO_ROWS} for another kind than the node was made with, and between other kinds of memory;",
     ),
-    "fill": NodeKind("sets memory", hipMemsetParams, memset_work, "Memset", "set", _NO_ROWS),
-    "host": NodeKind("calls a host function", hipHostNodeParams, host_work, "Host", "call"),
+    "fill": NodeKind("sets memory", hipMemsetParams, memset_work, "Memset", "set something else", _NO_ROWS),
+    "host": NodeKind("calls a host function", hipHostNodeParams, host_work, "Host", "call something else"),
+    "record": NodeKind(
+        "records an event", ihipEvent_t, _event_work("record"), "EventRecord", "record another event"
+    ),
+    "wait": NodeKind("waits for an event", ihipEvent_t, _event_work("wait"), "EventWait", "wait for another event"),
 }  # fmt: skip
+MEMORY = {"alloc": "allocates memory", "free": "frees memory"}  # nodes that are not changed
 
 
 def _node_that(node: Any, kind: str) -> hipGraphNode:
     """The node, which has to do this."""
     known = node_of(node)
-    if ("copy" if copies_on_host(known.node.work) else known.node.kind) != kind:
-        raise invalid(f"this is not a node that {KINDS[kind].does}")
+    if kind_of(known.node) != kind:
+        raise invalid(f"this is not a node that {MEMORY.get(kind) or KINDS[kind].does}")
     return known
 
 
 def _get(node: Any, kind: str) -> Any:
     known = _node_that(node, kind)
+    mark = mark_of(known.node.work)
+    if mark is not None:
+        return mark.handle
     if known.params is None:
         raise NotSupportedError("this node was captured, so it has no parameters to return")
     return known.params.copy()
 
 
-def _set(node: Any, kind: str, params: Any) -> None:
-    """Let a node of this kind do what a structure says, of which it keeps a copy."""
+def _set(node: Any, kind: str, given: Any) -> None:
+    """Let a node of this kind do what a structure says, of which it keeps a copy, or use this event."""
     known = _node_that(node, kind)
     graph = known.node.graph
-    graph._replace({known.node: KINDS[kind].make(graph.device, params)})
-    known.params = params.copy()
+    graph._replace({known.node: KINDS[kind].make(graph.device, given)})
+    known.params = given.copy() if isinstance(given, Record) else None
 
 
-def _set_in(executable: Any, node: Any, kind: str, params: Any) -> None:
-    """Let a node of this kind of an executable graph do what a structure says."""
-    executable_graph, known = executable_of(executable), _node_that(node, kind)
-    check_params(params, KINDS[kind].structure)
+def _set_in(executable: Any, node: Any, kind: str, given: Any) -> None:
+    """Let a node of this kind of an executable graph do what a structure says, or use this event."""
+    to, known = executable_of(executable), _node_that(node, kind)
     before = known.params
-    if kind in ("copy", "fill") and (has_rows(params) or (before is not None and has_rows(before))):
-        raise invalid("rows are not changed in an executable graph")
-    work = KINDS[kind].make(executable_graph.device, params)
-    if kind == "copy" and before is not None and hipMemcpyKind(before.kind) != params.kind:
+    if kind in ("copy", "fill"):
+        check_params(given, KINDS[kind].given)
+        if has_rows(given) or (before is not None and has_rows(before)):
+            raise invalid("rows are not changed in an executable graph")
+    work = KINDS[kind].make(to.device, given)
+    if kind == "copy" and before is not None and hipMemcpyKind(before.kind) != given.kind:
         raise invalid(f"the node copies {hipMemcpyKind(before.kind).name}: that is not changed")
-    with invalid_values():
-        executable_graph._set(known.node, known.node.kind, lambda: work)
+    mark = mark_of(work)
+    if mark is not None:
+        if not isinstance(to, PartedGraph):
+            raise invalid("this executable graph has no nodes for events")
+        to.set_event(known.node, mark)
+    else:
+        with invalid_values():
+            to._set(known.node, known.node.kind, lambda: work)
 
 
-def _getter(kind: str) -> HipFunction:
+def _accessors(kind: str) -> tuple[HipFunction, HipFunction, HipFunction]:
+    """Return HIP's functions that ask what a node of this kind does, and let it do something else."""
+    known = KINDS[kind]
+    given, end, last, what = known.given.__name__, "Params", "pNodeParams", f"a {known.given.__name__}"
+    captured, copied, by_name = ", hipErrorNotSupported for one that was captured", "a copy of ", {"given": last}
+    if not issubclass(known.given, Record):
+        end, last, what = "Event", "event", "the event"
+        captured, copied, by_name = "", "", {"given": last, "node": "hNode"}
+    of, errors = f"{known.name}Node", f"and as for `hipGraphAdd{known.name}Node`"
+
     def get(node: Any) -> Any:
         return _get(node, kind)
 
-    known = KINDS[kind]
-    doc = f"""Return ``(hipError_t, {known.structure.__name__})``: a copy of what a node was made from, or set to last.
+    def set_in_graph(node: Any, given: Any) -> None:
+        _set(node, kind, given)
 
-    `node` is a {known.name.lower()} node: hipErrorInvalidValue for another, hipErrorNotSupported for one that was
-    captured.
-    """
-    get.__annotations__["return"] = known.structure.__name__
-    return define(f"hipGraph{known.name}NodeGetParams", get, doc, outputs=1)
+    def set_in_executable(hGraphExec: Any, node: Any, given: Any) -> None:
+        _set_in(hGraphExec, node, kind, given)
 
+    get.__annotations__["return"] = given
+    get_doc = f"""Return ``(hipError_t, {given})``: {copied}what a node was made from, or set to last.
 
-def _setter(kind: str) -> HipFunction:
-    def set_params(node: Any, pNodeParams: Any) -> None:
-        _set(node, kind, pNodeParams)
+    `node` is one that {known.does}: hipErrorInvalidValue for another{captured}."""
+    set_doc = f"""Let a node {known.verb} in what is instantiated from now on; ``(hipError_t,)``.
 
-    known = KINDS[kind]
-    doc = f"""Let a node {known.verb} something else in what is instantiated from now on; ``(hipError_t,)``.
+    `node` is one that {known.does}, and `{last}` {what}. hipErrorInvalidValue when it is another node, {errors}."""
+    exec_doc = f"""Let a node {known.verb} from the next launch of an executable graph on; ``(hipError_t,)``.
 
-    `node` is a {known.name.lower()} node, and `pNodeParams` a {known.structure.__name__}.
-
-    hipErrorInvalidValue when it is another node, and as for `hipGraphAdd{known.name}Node`.
-    """
-    return define(f"hipGraph{known.name}NodeSetParams", set_params, doc)
-
-
-def _setter_in(kind: str) -> HipFunction:
-    def set_params(hGraphExec: Any, node: Any, pNodeParams: Any) -> None:
-        _set_in(hGraphExec, node, kind, pNodeParams)
-
-    known = KINDS[kind]
-    doc = f"""Let a node {known.verb} something else from the next launch of an executable graph on; ``(hipError_t,)``.
-
-    `hGraphExec` is the executable graph, `node` a {known.name.lower()} node, and `pNodeParams` a
-    {known.structure.__name__}.
+    `hGraphExec` is the executable graph, `{by_name.get("node", "node")}` one that {known.does}, and `{last}` {what}.
 
     The graph and launches under way are not changed. hipErrorInvalidValue when it is another node than one of the graph
-    that this was instantiated from, or was added since;{known.refused} and as for `hipGraphAdd{known.name}Node`.
-    """
-    return define(f"hipGraphExec{known.name}NodeSetParams", set_params, doc)
+    that this was instantiated from, or was added since;{known.refused} {errors}."""
+    return (
+        define(f"hipGraph{of}Get{end}", get, get_doc, outputs=1),
+        define(f"hipGraph{of}Set{end}", set_in_graph, set_doc, given=last),
+        define(f"hipGraphExec{of}Set{end}", set_in_executable, exec_doc, **by_name),  # type: ignore[arg-type]
+    )
 
 
-hipGraphKernelNodeGetParams: HipFunction = _getter("kernel")
-hipGraphKernelNodeSetParams: HipFunction = _setter("kernel")
-hipGraphExecKernelNodeSetParams: HipFunction = _setter_in("kernel")
-hipGraphMemcpyNodeGetParams: HipFunction = _getter("copy")
-hipGraphMemcpyNodeSetParams: HipFunction = _setter("copy")
-hipGraphExecMemcpyNodeSetParams: HipFunction = _setter_in("copy")
-hipGraphMemsetNodeGetParams: HipFunction = _getter("fill")
-hipGraphMemsetNodeSetParams: HipFunction = _setter("fill")
-hipGraphExecMemsetNodeSetParams: HipFunction = _setter_in("fill")
-hipGraphHostNodeGetParams: HipFunction = _getter("host")
-hipGraphHostNodeSetParams: HipFunction = _setter("host")
-hipGraphExecHostNodeSetParams: HipFunction = _setter_in("host")
+hipGraphKernelNodeGetParams, hipGraphKernelNodeSetParams, hipGraphExecKernelNodeSetParams = _accessors("kernel")
+hipGraphMemcpyNodeGetParams, hipGraphMemcpyNodeSetParams, hipGraphExecMemcpyNodeSetParams = _accessors("copy")
+hipGraphMemsetNodeGetParams, hipGraphMemsetNodeSetParams, hipGraphExecMemsetNodeSetParams = _accessors("fill")
+hipGraphHostNodeGetParams, hipGraphHostNodeSetParams, hipGraphExecHostNodeSetParams = _accessors("host")
+hipGraphEventRecordNodeGetEvent, hipGraphEventRecordNodeSetEvent, hipGraphExecEventRecordNodeSetEvent = _accessors(
+    "record"
+)
+hipGraphEventWaitNodeGetEvent, hipGraphEventWaitNodeSetEvent, hipGraphExecEventWaitNodeSetEvent = _accessors("wait")
 
 
 @api()
@@ -1215,51 +1223,6 @@ def hipGraphExecChildGraphNodeSetParams(hGraphExec: Any, node: Any, childGraph: 
         executable.set_graph(known.node, child.graph)
 
 
-# -- events
-
-
-def _event_work(kind: str, event: Any, device: Any) -> Work:
-    try:
-        handle = event_of(event)
-    except HipError as error:
-        raise invalid(str(error)) from error
-    if handle.event is None:
-        raise HipError(hipError_t.hipErrorInvalidHandle, "an event that processes share is in no graph")
-    if handle.event.device._context is not device._context:
-        raise invalid("the event and the graph are of two devices")
-    return event_work(kind, handle)
-
-
-def _add_event(kind: str, graph: Any, dependencies: Any, count: Any, event: Any) -> hipGraphNode:
-    known, made, after = begin_node(graph, dependencies, count)
-    return known.handle_of(made._insert(_event_work(kind, event, made.device), after))
-
-
-def _event_node(node: Any, kind: str) -> tuple[hipGraphNode, Mark]:
-    known = node_of(node)
-    mark = mark_of(known.node.work)
-    if mark is None or mark.kind != kind:
-        raise invalid(f"this node does not {kind} an event")
-    return known, mark
-
-
-def _set_event(node: Any, kind: str, event: Any) -> None:
-    known, _ = _event_node(node, kind)
-    graph = known.node.graph
-    graph._replace({known.node: _event_work(kind, event, graph.device)})
-
-
-def _set_event_in(executable: Any, node: Any, kind: str, event: Any) -> None:
-    parted, (known, _) = executable_of(executable), _event_node(node, kind)
-    mark = mark_of(_event_work(kind, event, parted.device))
-    if not isinstance(parted, PartedGraph) or mark is None:
-        raise invalid("this executable graph has no nodes for events")
-    try:
-        parted.set_event(known.node, mark)
-    except InvalidArgumentError as error:
-        raise invalid(str(error)) from error
-
-
 @api(outputs=1)
 def hipGraphAddEventRecordNode(graph: Any, pDependencies: Any, numDependencies: int, event: Any) -> hipGraphNode:
     """Add a node that records an event each time the graph runs; ``(hipError_t, node)``.
@@ -1269,7 +1232,7 @@ def hipGraphAddEventRecordNode(graph: Any, pDependencies: Any, numDependencies: 
     with such nodes has no nodes for memory, and cannot be launched in a capture or become a child
     (hipErrorNotSupported).
     """
-    return _add_event("record", graph, pDependencies, numDependencies, event)
+    return add_node(graph, pDependencies, numDependencies, "record", event)
 
 
 @api(outputs=1)
@@ -1278,51 +1241,7 @@ def hipGraphAddEventWaitNode(graph: Any, pDependencies: Any, numDependencies: in
 
     See `hipGraphAddEventRecordNode`.
     """
-    return _add_event("wait", graph, pDependencies, numDependencies, event)
-
-
-VERBS = {"record": "record", "wait": "wait for"}
-
-
-def _event_getter(kind: str, name: str) -> HipFunction:
-    def get(node: Any) -> ihipEvent_t:
-        return _event_node(node, kind)[1].handle
-
-    doc = f"Return ``(hipError_t, event)`` of a node; hipErrorInvalidValue when it does not {VERBS[kind]} one."
-    return define(name, get, doc, outputs=1)
-
-
-def _event_setter(kind: str, name: str) -> HipFunction:
-    def set_event(node: Any, event: Any) -> None:
-        _set_event(node, kind, event)
-
-    doc = f"""Let a node {VERBS[kind]} another event in what is instantiated from now on; ``(hipError_t,)``.
-
-    hipErrorInvalidValue for another node, without an event, and for another device's.
-    """
-    return define(name, set_event, doc)
-
-
-def _event_setter_in(kind: str, name: str) -> HipFunction:
-    def set_event(hGraphExec: Any, hNode: Any, event: Any) -> None:
-        _set_event_in(hGraphExec, hNode, kind, event)
-
-    doc = f"""Let a node {VERBS[kind]} another event from the next launch of an executable graph on; ``(hipError_t,)``.
-
-    `hGraphExec` is the executable graph, `hNode` a node of the graph it was made from, and `event` the other event.
-
-    hipErrorInvalidValue when it is no such node of the graph that this was instantiated from, and as for
-    `{name.replace("Exec", "")}`.
-    """
-    return define(name, set_event, doc)
-
-
-hipGraphEventRecordNodeGetEvent: HipFunction = _event_getter("record", "hipGraphEventRecordNodeGetEvent")
-hipGraphEventWaitNodeGetEvent: HipFunction = _event_getter("wait", "hipGraphEventWaitNodeGetEvent")
-hipGraphEventRecordNodeSetEvent: HipFunction = _event_setter("record", "hipGraphEventRecordNodeSetEvent")
-hipGraphEventWaitNodeSetEvent: HipFunction = _event_setter("wait", "hipGraphEventWaitNodeSetEvent")
-hipGraphExecEventRecordNodeSetEvent: HipFunction = _event_setter_in("record", "hipGraphExecEventRecordNodeSetEvent")
-hipGraphExecEventWaitNodeSetEvent: HipFunction = _event_setter_in("wait", "hipGraphExecEventWaitNodeSetEvent")
+    return add_node(graph, pDependencies, numDependencies, "wait", event)
 
 
 # -- memory
@@ -1371,17 +1290,10 @@ def hipGraphAddMemAllocNode(graph: Any, pDependencies: Any, numDependencies: int
 @api(outputs=1)
 def hipGraphMemAllocNodeGetParams(node: Any) -> hipMemAllocNodeParams:
     """Return ``(hipError_t, hipMemAllocNodeParams)``; hipErrorInvalidValue when the node allocates no memory."""
-    work = _memory_work(node, "alloc")
+    work = _node_that(node, "alloc").node.work
     number = number_of(work.buffer.device)
     props = hipMemPoolProps(allocType=PINNED, location=hipMemLocation(type=ON_DEVICE, id=number))
     return hipMemAllocNodeParams(poolProps=props, bytesize=work.buffer.nbytes, dptr=_memory_pointer(work))
-
-
-def _memory_work(node: Any, kind: str) -> Any:
-    known = node_of(node)
-    if known.node is None or known.node.kind != kind:
-        raise invalid(f"this node does not {kind} memory")
-    return known.node.work
 
 
 def _memory_pointer(work: Any) -> DeviceArray:
@@ -1421,7 +1333,7 @@ def hipGraphMemFreeNodeGetParams(node: Any, dev_ptr: Any) -> None:
 
     hipErrorInvalidValue when the node frees no memory, and for None.
     """
-    work = _memory_work(node, "free")
+    work = _node_that(node, "free").node.work
     if dev_ptr is None:
         raise invalid("nowhere to write the pointer")
     Place(dev_ptr, 8, "dev_ptr").bytes()[:] = bytearray(ctypes.c_uint64(_memory_pointer(work).address))
@@ -1508,54 +1420,51 @@ _COPIES: dict[str, tuple[Any, str]] = {
 }
 
 
-def _of_bytes(name: str, first: str, does: str, function: Any, returns: str = "None") -> HipFunction:
-    """Return HIP's function of this name, for a copy node: after its `first` parameters are those of the copy."""
-    make, see = next(known for end, known in _COPIES.items() if name.endswith(end))
-    kinds = {each: "int" if each.startswith("num") else "Any" for each in first.split()}
-    own = [inspect.Parameter(each, POSITIONAL, annotation=kind) for each, kind in kinds.items()]
-    parameters = [*own, *inspect.signature(make).parameters.values()]
-    doc = f"""{does}.
+def _of_bytes(end: str) -> tuple[HipFunction, HipFunction, HipFunction]:
+    """Return HIP's functions whose names end so, for copy nodes: they add one, and let one copy other bytes."""
+    make, see = _COPIES[end]
+    of_copy = list(inspect.signature(make).parameters.values())
 
-    {make.__doc__} {listed(kinds)} as for `{re.sub("1D|ToSymbol|FromSymbol", "", name)}`.
+    def of(name: str, first: str, does: str, function: Any, returns: str = "None") -> HipFunction:
+        kinds = {each: "int" if each.startswith("num") else "Any" for each in first.split()}
+        own = [inspect.Parameter(each, POSITIONAL, annotation=kind) for each, kind in kinds.items()]
+        doc = f"""{does}.
+
+    {make.__doc__} {listed(kinds)} as for `{name}`.
 
     See `{see}` for what is copied. hipErrorInvalidValue for 0 bytes.
     """
 
-    def call(*given: Any) -> Any:
-        return function(*given[: len(own)], make(*given[len(own) :]))
+        def call(*given: Any) -> Any:
+            return function(*given[: len(own)], make(*given[len(own) :]))
 
-    return made(name, parameters, doc, call, int(returns != "None"), returns)
+        return made(f"{name}{end}", [*own, *of_copy], doc, call, int(returns != "None"), returns)
 
-
-def _add_copy(graph: Any, dependencies: Any, count: Any, params: Any) -> hipGraphNode:
-    return add_node(graph, dependencies, count, "copy", params)
-
-
-def _adder(end: str) -> HipFunction:
-    does = (
-        "Add a copy of bytes; ``(hipError_t, node)``. Memory of the host is read, or written, each time the graph runs"
+    added = "Add a copy of bytes; ``(hipError_t, node)``. Memory of the host is read, or written, when the graph runs"
+    now = "Let a node copy other bytes in what is instantiated from now on; ``(hipError_t,)``"
+    then = "Let a node copy other bytes from the next launch of an executable graph on; ``(hipError_t,)``"
+    return (
+        of(
+            "hipGraphAddMemcpyNode",
+            "graph pDependencies numDependencies",
+            added,
+            lambda graph, after, count, params: add_node(graph, after, count, "copy", params),
+            "hipGraphNode",
+        ),
+        of("hipGraphMemcpyNodeSetParams", "node", now, lambda node, params: _set(node, "copy", params)),
+        of(
+            "hipGraphExecMemcpyNodeSetParams",
+            "hGraphExec node",
+            then,
+            lambda graph, node, params: _set_in(graph, node, "copy", params),
+        ),
     )
-    first = "graph pDependencies numDependencies"
-    return _of_bytes(f"hipGraphAddMemcpyNode{end}", first, does, _add_copy, "hipGraphNode")
 
 
-def _changer(end: str) -> HipFunction:
-    does = "Let a node copy other bytes in what is instantiated from now on; ``(hipError_t,)``"
-    return _of_bytes(f"hipGraphMemcpyNodeSetParams{end}", "node", does, lambda node, params: _set(node, "copy", params))
-
-
-def _changer_in(end: str) -> HipFunction:
-    does = "Let a node copy other bytes from the next launch of an executable graph on; ``(hipError_t,)``"
-    name = f"hipGraphExecMemcpyNodeSetParams{end}"
-    return _of_bytes(name, "hGraphExec node", does, lambda of, node, params: _set_in(of, node, "copy", params))
-
-
-hipGraphAddMemcpyNode1D: HipFunction = _adder("1D")
-hipGraphMemcpyNodeSetParams1D: HipFunction = _changer("1D")
-hipGraphExecMemcpyNodeSetParams1D: HipFunction = _changer_in("1D")
-hipGraphAddMemcpyNodeToSymbol: HipFunction = _adder("ToSymbol")
-hipGraphMemcpyNodeSetParamsToSymbol: HipFunction = _changer("ToSymbol")
-hipGraphExecMemcpyNodeSetParamsToSymbol: HipFunction = _changer_in("ToSymbol")
-hipGraphAddMemcpyNodeFromSymbol: HipFunction = _adder("FromSymbol")
-hipGraphMemcpyNodeSetParamsFromSymbol: HipFunction = _changer("FromSymbol")
-hipGraphExecMemcpyNodeSetParamsFromSymbol: HipFunction = _changer_in("FromSymbol")
+hipGraphAddMemcpyNode1D, hipGraphMemcpyNodeSetParams1D, hipGraphExecMemcpyNodeSetParams1D = _of_bytes("1D")
+hipGraphAddMemcpyNodeToSymbol, hipGraphMemcpyNodeSetParamsToSymbol, hipGraphExecMemcpyNodeSetParamsToSymbol = _of_bytes(
+    "ToSymbol"
+)
+hipGraphAddMemcpyNodeFromSymbol, hipGraphMemcpyNodeSetParamsFromSymbol, hipGraphExecMemcpyNodeSetParamsFromSymbol = (
+    _of_bytes("FromSymbol")
+)
