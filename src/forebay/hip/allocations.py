@@ -180,6 +180,11 @@ def buffer_of(pointer: Any) -> Buffer | None:
 calls.connect_pointers(DeviceArray, Number, buffer_of)
 
 
+def write(pointer: Any, value: Any, what: str) -> None:
+    """Write a value of C's to where something points; hipErrorInvalidValue for a null pointer."""
+    Place(pointer, ctypes.sizeof(value), what).bytes()[:] = bytearray(value)
+
+
 class Place:
     """A range of bytes at a pointer: in an allocation, or in other memory of the host."""
 

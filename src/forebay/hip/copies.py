@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from forebay.core.errors import InvalidArgumentError
 from forebay.core.process import refuse_on_host_thread
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation, Place
@@ -118,6 +117,14 @@ def blocking(name: str, function: Any, waits: bool = True, on: Any = None) -> Hi
     return made(name, parameters, function.__doc__, call, like=function)
 
 
+def pair(
+    name: str, function: Any, blocks: str = "", waits: bool = True, **renamed: str
+) -> tuple[HipFunction, HipFunction]:
+    """Return HIP's function of this name, and the one in the order of a stream; see `blocking` and `in_order`."""
+    waits = waits and blocks != NEVER
+    return blocking(name, function, waits), in_order(f"{name}Async", function, blocks, **renamed)
+
+
 def check_kind(kind: Any) -> tuple[bool, bool]:
     """Return whether destination and source have to be the device's; hipErrorInvalidMemcpyDirection for no kind."""
     return DEVICE_SIDES[enumerator(Kind, kind, "no kind of copy", hipError_t.hipErrorInvalidMemcpyDirection)]
@@ -131,10 +138,7 @@ def places(dst: Any, src: Any, nbytes: int, kind: Any) -> tuple[Place, Place]:
     to_device, from_device = check_kind(kind)
     if dst is None or src is None:
         raise invalid("a copy to or from a null pointer")
-    try:
-        to, source = Place(dst, nbytes, "dst"), Place(src, nbytes, "src")
-    except InvalidArgumentError as error:
-        raise invalid(str(error)) from error
+    to, source = Place(dst, nbytes, "dst"), Place(src, nbytes, "src")
     if nbytes and ((to_device and to.buffer is None) or (from_device and source.buffer is None)):
         side = "dst" if to_device and to.buffer is None else "src"
         raise invalid(f"{side} is not memory of a device, as {Kind(kind).name} requires")
@@ -321,12 +325,9 @@ def _one_way(kind: Kind, way: str) -> Any:
 _htod = _one_way(Kind.hipMemcpyHostToDevice, "from the host to the device")
 _dtoh = _one_way(Kind.hipMemcpyDeviceToHost, "from the device to the host")
 _dtod = _one_way(Kind.hipMemcpyDeviceToDevice, "within the device")
-hipMemcpyHtoD: HipFunction = blocking("hipMemcpyHtoD", _htod, waits=False)
-hipMemcpyHtoDAsync: HipFunction = in_order("hipMemcpyHtoDAsync", _htod)
-hipMemcpyDtoH: HipFunction = blocking("hipMemcpyDtoH", _dtoh, waits=False)
-hipMemcpyDtoHAsync: HipFunction = in_order("hipMemcpyDtoHAsync", _dtoh)
-hipMemcpyDtoD: HipFunction = blocking("hipMemcpyDtoD", _dtod, waits=False)
-hipMemcpyDtoDAsync: HipFunction = in_order("hipMemcpyDtoDAsync", _dtod, NEVER)
+hipMemcpyHtoD, hipMemcpyHtoDAsync = pair("hipMemcpyHtoD", _htod, waits=False)
+hipMemcpyDtoH, hipMemcpyDtoHAsync = pair("hipMemcpyDtoH", _dtoh, waits=False)
+hipMemcpyDtoD, hipMemcpyDtoDAsync = pair("hipMemcpyDtoD", _dtod, NEVER)
 
 
 def _copy_peer(dst: Any, dstDeviceId: int, src: Any, srcDeviceId: int, sizeBytes: int, stream: Any = None) -> None:
@@ -349,8 +350,7 @@ def _copy_peer(dst: Any, dstDeviceId: int, src: Any, srcDeviceId: int, sizeBytes
     enqueue(queue, *both)
 
 
-hipMemcpyPeer: HipFunction = blocking("hipMemcpyPeer", _copy_peer, waits=False)
-hipMemcpyPeerAsync: HipFunction = in_order("hipMemcpyPeerAsync", _copy_peer, NEVER, srcDeviceId="srcDevice")
+hipMemcpyPeer, hipMemcpyPeerAsync = pair("hipMemcpyPeer", _copy_peer, NEVER, srcDeviceId="srcDevice")
 
 
 def _copy_2d(
@@ -375,75 +375,10 @@ def _copy_2d(
     enqueue(queue, Place(dst, extents[0], "dst"), Place(src, extents[1], "src"), spans)
 
 
-hipMemcpy2D: HipFunction = blocking("hipMemcpy2D", _copy_2d)
-hipMemcpy2DAsync: HipFunction = in_order("hipMemcpy2DAsync", _copy_2d)
+hipMemcpy2D, hipMemcpy2DAsync = pair("hipMemcpy2D", _copy_2d)
 
 
 # -- memsets
-
-
-def _set(dst: Any, value: Any, count: Any, dtype: str, stream: Any) -> None:
-    blocks = stream is BLOCKS
-    element = np.dtype(dtype)
-    nbytes = size_of(count) * element.itemsize
-    pattern = whole_number(value) & ((1 << 8 * element.itemsize) - 1)
-    queue = queue_of(None if blocks else stream)
-    if nbytes == 0:
-        return
-    place = Place(dst, nbytes, "dst")
-    buffer = place.for_device()
-    if blocks:
-        refuse_synchronous("a synchronous memset")
-    queue.fill(buffer.view(element), pattern)
-    if blocks and place.in_host_memory:
-        queue.finish()
-
-
-@commands.ordinary
-@api()
-def hipMemset(dst: Any, value: int, sizeBytes: int) -> None:
-    """Set bytes to the low byte of `value`, on the null stream; ``(hipError_t,)``.
-
-    `sizeBytes` bytes from `dst` on.
-
-    Does not block for memory of the device, and blocks until it is done for memory that the host can read, as HIP's.
-    hipErrorInvalidValue for memory that is not from here, or more bytes than there are, hipErrorNotSupported for memory
-    of the host that the device cannot map.
-    """
-    _set(dst, value, sizeBytes, "u1", BLOCKS)
-
-
-@commands.ordinary
-@api()
-def hipMemsetAsync(dst: Any, value: int, sizeBytes: int, stream: Any = None) -> None:
-    """Set bytes in the order of the stream; ``(hipError_t,)``. See `hipMemset`.
-
-    `dst`, `value` and `sizeBytes` as there; `stream` is a stream, None or 0. Does not block.
-    """
-    _set(dst, value, sizeBytes, "u1", stream)
-
-
-def _words(bits: int) -> str:
-    return "bytes" if bits == 8 else f"words of {bits} bits"
-
-
-def _memset(bits: int) -> Any:
-    def memset(dest: Any, value: int, count: int, stream: Any = None) -> None:
-        _set(dest, value, count, f"u{bits // 8}", stream)
-
-    memset.__doc__ = f"""Set {_words(bits)}, on the null stream; ``(hipError_t,)``. See `hipMemset`.
-
-    `count` {_words(bits).split()[0]} from `dest` on, to the low {bits} bits of `value`. Blocks only where `hipMemset`
-    does."""
-    return memset
-
-
-hipMemsetD8: HipFunction = blocking("hipMemsetD8", _memset(8), waits=False)
-hipMemsetD8Async: HipFunction = in_order("hipMemsetD8Async", _memset(8), NEVER)
-hipMemsetD16: HipFunction = blocking("hipMemsetD16", _memset(16), waits=False)
-hipMemsetD16Async: HipFunction = in_order("hipMemsetD16Async", _memset(16), NEVER)
-hipMemsetD32: HipFunction = blocking("hipMemsetD32", _memset(32), waits=False)
-hipMemsetD32Async: HipFunction = in_order("hipMemsetD32Async", _memset(32), NEVER, dest="dst")
 
 
 def set_rows(
@@ -459,6 +394,7 @@ def set_rows(
     element = np.dtype(dtype)
     columns, height, depth = map(size_of, extent)
     width = columns * element.itemsize
+    pattern = whole_number(value) & ((1 << 8 * element.itemsize) - 1)
     queue = queue_of(None if blocks else stream)
     if 0 in (width, height, depth):
         return
@@ -470,11 +406,55 @@ def set_rows(
     buffer = place.for_device()
     if blocks:
         refuse_synchronous("a synchronous memset")
-    pattern = whole_number(value) & ((1 << 8 * element.itemsize) - 1)
     for at, _, nbytes in rows_of(width, height, depth, pitches, pitches):
-        queue.fill(buffer[at : at + nbytes].view(element), pattern)
+        part = buffer if nbytes == buffer.nbytes else buffer[at : at + nbytes]
+        queue.fill(part.view(element), pattern)
     if blocks and place.in_host_memory:
         queue.finish()
+
+
+@commands.ordinary
+@api()
+def hipMemset(dst: Any, value: int, sizeBytes: int) -> None:
+    """Set bytes to the low byte of `value`, on the null stream; ``(hipError_t,)``.
+
+    `sizeBytes` bytes from `dst` on.
+
+    Does not block for memory of the device, and blocks until it is done for memory that the host can read, as HIP's.
+    hipErrorInvalidValue for memory that is not from here, or more bytes than there are, hipErrorNotSupported for memory
+    of the host that the device cannot map.
+    """
+    set_rows(dst, (0, 0), value, (sizeBytes, 1, 1), "u1", BLOCKS)
+
+
+@commands.ordinary
+@api()
+def hipMemsetAsync(dst: Any, value: int, sizeBytes: int, stream: Any = None) -> None:
+    """Set bytes in the order of the stream; ``(hipError_t,)``. See `hipMemset`.
+
+    `dst`, `value` and `sizeBytes` as there; `stream` is a stream, None or 0. Does not block.
+    """
+    set_rows(dst, (0, 0), value, (sizeBytes, 1, 1), "u1", stream)
+
+
+def _words(bits: int) -> str:
+    return "bytes" if bits == 8 else f"words of {bits} bits"
+
+
+def _memset(bits: int) -> Any:
+    def memset(dest: Any, value: int, count: int, stream: Any = None) -> None:
+        set_rows(dest, (0, 0), value, (count, 1, 1), f"u{bits // 8}", stream)
+
+    memset.__doc__ = f"""Set {_words(bits)}, on the null stream; ``(hipError_t,)``. See `hipMemset`.
+
+    `count` {_words(bits).split()[0]} from `dest` on, to the low {bits} bits of `value`. Blocks only where `hipMemset`
+    does."""
+    return memset
+
+
+hipMemsetD8, hipMemsetD8Async = pair("hipMemsetD8", _memset(8), NEVER)
+hipMemsetD16, hipMemsetD16Async = pair("hipMemsetD16", _memset(16), NEVER)
+hipMemsetD32, hipMemsetD32Async = pair("hipMemsetD32", _memset(32), NEVER, dest="dst")
 
 
 def _set_2d(dst: Any, pitch: int, value: int, width: int, height: int, stream: Any = None) -> None:
@@ -501,14 +481,10 @@ def _memset_of_rows(bits: int) -> Any:
     return memset
 
 
-hipMemset2D: HipFunction = blocking("hipMemset2D", _set_2d, waits=False)
-hipMemset2DAsync: HipFunction = in_order("hipMemset2DAsync", _set_2d, NEVER)
-hipMemsetD2D8: HipFunction = blocking("hipMemsetD2D8", _memset_of_rows(8), waits=False)
-hipMemsetD2D8Async: HipFunction = in_order("hipMemsetD2D8Async", _memset_of_rows(8), NEVER)
-hipMemsetD2D16: HipFunction = blocking("hipMemsetD2D16", _memset_of_rows(16), waits=False)
-hipMemsetD2D16Async: HipFunction = in_order("hipMemsetD2D16Async", _memset_of_rows(16), NEVER)
-hipMemsetD2D32: HipFunction = blocking("hipMemsetD2D32", _memset_of_rows(32), waits=False)
-hipMemsetD2D32Async: HipFunction = in_order("hipMemsetD2D32Async", _memset_of_rows(32), NEVER)
+hipMemset2D, hipMemset2DAsync = pair("hipMemset2D", _set_2d, NEVER)
+hipMemsetD2D8, hipMemsetD2D8Async = pair("hipMemsetD2D8", _memset_of_rows(8), NEVER)
+hipMemsetD2D16, hipMemsetD2D16Async = pair("hipMemsetD2D16", _memset_of_rows(16), NEVER)
+hipMemsetD2D32, hipMemsetD2D32Async = pair("hipMemsetD2D32", _memset_of_rows(32), NEVER)
 
 
 # -- rows and planes
@@ -659,8 +635,7 @@ def _copy_3d(p: Any, stream: Any = None) -> None:
     _copy_box(p, stream)
 
 
-hipMemcpy3D: HipFunction = blocking("hipMemcpy3D", _copy_3d)
-hipMemcpy3DAsync: HipFunction = in_order("hipMemcpy3DAsync", _copy_3d)
+hipMemcpy3D, hipMemcpy3DAsync = pair("hipMemcpy3D", _copy_3d)
 
 
 def _pointer(given: Any, side: str) -> Any:
@@ -672,6 +647,13 @@ def _pointer(given: Any, side: str) -> Any:
     return given[f"{side}{member}"]
 
 
+def _side(array: hipArray, position: tuple[Any, ...], extent: hipExtent) -> tuple[hipPitchedPtr, hipPos]:
+    """One end of a copy: the array, and the byte, row and plane in it."""
+    x, y, z = map(size_of, position)
+    array.check_part((x, y, z), (size_of(extent.width), size_of(extent.height), size_of(extent.depth)))
+    return hipPitchedPtr(array.pointer(), array.row, array.row, array.rows), hipPos(x, y, z)
+
+
 def _parms(given: Any) -> hipMemcpy3DParms:
     """Return the structure of the runtime's functions for one of the driver's."""
     made = hipMemcpy3DParms(kind=hipMemcpyKind.hipMemcpyDefault)
@@ -681,12 +663,7 @@ def _parms(given: Any) -> hipMemcpy3DParms:
         position = given[f"{side}XInBytes"], given[f"{side}Y"], given[f"{side}Z"] if volume else 0
         setattr(made, f"{side}Pos", hipPos(*position))
         if given[f"{side}MemoryType"] == hipMemoryType.hipMemoryTypeArray:
-            array = array_of(given[f"{side}Array"])
-            extent = made.extent
-            x, y, z = map(size_of, position)
-            width, height, depth = map(size_of, (extent.width, extent.height, extent.depth))
-            array.check_part((x, y, z), (width, height, depth))
-            setattr(made, f"{side}Ptr", hipPitchedPtr(array.pointer(), array.row, array.row, array.rows))
+            setattr(made, f"{side}Ptr", _side(array_of(given[f"{side}Array"]), position, made.extent)[0])
             continue
         pitch = given[f"{side}Pitch"] or size_of(given["WidthInBytes"])
         rows = (given[f"{side}Height"] if volume else 0) or given["Height"]
@@ -710,11 +687,9 @@ def _copy_as(kind: type[Record], what: str) -> Any:
 
 _rows, _unaligned = _copy_as(hip_Memcpy2D, "rows"), _copy_as(hip_Memcpy2D, "rows of any alignment")
 _planes = _copy_as(HIP_MEMCPY3D, "rows and planes")
-hipMemcpyParam2D: HipFunction = blocking("hipMemcpyParam2D", _rows)
-hipMemcpyParam2DAsync: HipFunction = in_order("hipMemcpyParam2DAsync", _rows)
+hipMemcpyParam2D, hipMemcpyParam2DAsync = pair("hipMemcpyParam2D", _rows)
 hipDrvMemcpy2DUnaligned: HipFunction = blocking("hipDrvMemcpy2DUnaligned", _unaligned)
-hipDrvMemcpy3D: HipFunction = blocking("hipDrvMemcpy3D", _planes)
-hipDrvMemcpy3DAsync: HipFunction = in_order("hipDrvMemcpy3DAsync", _planes)
+hipDrvMemcpy3D, hipDrvMemcpy3DAsync = pair("hipDrvMemcpy3D", _planes)
 
 
 def _copy_3d_peer(p: Any, stream: Any = None) -> None:
@@ -733,8 +708,7 @@ def _copy_3d_peer(p: Any, stream: Any = None) -> None:
     _copy_box(hipMemcpy3DParms(**members, kind=hipMemcpyKind.hipMemcpyDeviceToDevice), queue)
 
 
-hipMemcpy3DPeer: HipFunction = blocking("hipMemcpy3DPeer", _copy_3d_peer, waits=False)
-hipMemcpy3DPeerAsync: HipFunction = in_order("hipMemcpy3DPeerAsync", _copy_3d_peer, NEVER)
+hipMemcpy3DPeer, hipMemcpy3DPeerAsync = pair("hipMemcpy3DPeer", _copy_3d_peer, NEVER)
 
 
 # -- memsets
@@ -762,18 +736,10 @@ def _set_3d(pitchedDevPtr: Any, value: int, extent: Any, stream: Any = None) -> 
     set_rows(pitchedDevPtr.ptr, (pitch, pitch * rows), value, size, "u1", stream)
 
 
-hipMemset3D: HipFunction = blocking("hipMemset3D", _set_3d, waits=False)
-hipMemset3DAsync: HipFunction = in_order("hipMemset3DAsync", _set_3d, NEVER)
+hipMemset3D, hipMemset3DAsync = pair("hipMemset3D", _set_3d, NEVER)
 
 
 # -- arrays
-
-
-def _side(array: hipArray, x: Any, y: Any, width: int, height: int) -> tuple[hipPitchedPtr, hipPos]:
-    """One end of a copy: the array, and where in it."""
-    at = size_of(x), size_of(y), 0
-    array.check_part(at, (width, height, 1))
-    return hipPitchedPtr(array.pointer(), array.row, array.row, array.rows), hipPos(*at)
 
 
 def _memory(pointer: Any, pitch: Any, height: int) -> tuple[hipPitchedPtr, hipPos]:
@@ -820,12 +786,11 @@ def _copy_2d_to_array(
     check_kind(kind)
     array = array_of(dst)
     _check_pitch(spitch, columns)
-    to = _side(array, wOffset, hOffset, columns, rows)
+    to = _side(array, (wOffset, hOffset, 0), hipExtent(columns, rows, 1))
     _copy_between(to, _memory(src, spitch, rows), columns, rows, kind, queue)
 
 
-hipMemcpy2DToArray: HipFunction = blocking("hipMemcpy2DToArray", _copy_2d_to_array)
-hipMemcpy2DToArrayAsync: HipFunction = in_order("hipMemcpy2DToArrayAsync", _copy_2d_to_array)
+hipMemcpy2DToArray, hipMemcpy2DToArrayAsync = pair("hipMemcpy2DToArray", _copy_2d_to_array)
 
 
 def _copy_2d_from_array(
@@ -840,12 +805,11 @@ def _copy_2d_from_array(
     check_kind(kind)
     array = array_of(src)
     _check_pitch(dpitch, columns)
-    source = _side(array, wOffset, hOffset, columns, rows)
+    source = _side(array, (wOffset, hOffset, 0), hipExtent(columns, rows, 1))
     _copy_between(_memory(dst, dpitch, rows), source, columns, rows, kind, queue)
 
 
-hipMemcpy2DFromArray: HipFunction = blocking("hipMemcpy2DFromArray", _copy_2d_from_array)
-hipMemcpy2DFromArrayAsync: HipFunction = in_order("hipMemcpy2DFromArrayAsync", _copy_2d_from_array)
+hipMemcpy2DFromArray, hipMemcpy2DFromArrayAsync = pair("hipMemcpy2DFromArray", _copy_2d_from_array)
 
 
 def _copy_2d_between_arrays(
@@ -858,8 +822,8 @@ def _copy_2d_between_arrays(
     `hOffsetDst` rows into `dst`. `kind` is DeviceToDevice or Default.
     """
     columns, rows = size_of(width), size_of(height)
-    to = _side(array_of(dst), wOffsetDst, hOffsetDst, columns, rows)
-    source = _side(array_of(src), wOffsetSrc, hOffsetSrc, columns, rows)
+    to = _side(array_of(dst), (wOffsetDst, hOffsetDst, 0), hipExtent(columns, rows, 1))
+    source = _side(array_of(src), (wOffsetSrc, hOffsetSrc, 0), hipExtent(columns, rows, 1))
     _copy_between(to, source, columns, rows, kind, queue_of(stream))
 
 
@@ -960,10 +924,8 @@ def _copy_atoa(
     _copy_between(to, source, nbytes, 1, Kind.hipMemcpyDeviceToDevice, queue_of(stream))
 
 
-hipMemcpyHtoA: HipFunction = blocking("hipMemcpyHtoA", _copy_htoa)
-hipMemcpyHtoAAsync: HipFunction = in_order("hipMemcpyHtoAAsync", _copy_htoa, count="ByteCount")
-hipMemcpyAtoH: HipFunction = blocking("hipMemcpyAtoH", _copy_atoh)
-hipMemcpyAtoHAsync: HipFunction = in_order("hipMemcpyAtoHAsync", _copy_atoh, dst="dstHost", count="ByteCount")
+hipMemcpyHtoA, hipMemcpyHtoAAsync = pair("hipMemcpyHtoA", _copy_htoa, count="ByteCount")
+hipMemcpyAtoH, hipMemcpyAtoHAsync = pair("hipMemcpyAtoH", _copy_atoh, dst="dstHost", count="ByteCount")
 hipMemcpyAtoD: HipFunction = blocking("hipMemcpyAtoD", _copy_atod)
 hipMemcpyDtoA: HipFunction = blocking("hipMemcpyDtoA", _copy_dtoa)
 hipMemcpyAtoA: HipFunction = blocking("hipMemcpyAtoA", _copy_atoa)
@@ -1063,7 +1025,5 @@ def _copy_from_symbol(
     _copy_symbol(symbol, dst, sizeBytes, offset, kind, FROM, stream)
 
 
-hipMemcpyToSymbol: HipFunction = blocking("hipMemcpyToSymbol", _copy_to_symbol)
-hipMemcpyToSymbolAsync: HipFunction = in_order("hipMemcpyToSymbolAsync", _copy_to_symbol)
-hipMemcpyFromSymbol: HipFunction = blocking("hipMemcpyFromSymbol", _copy_from_symbol)
-hipMemcpyFromSymbolAsync: HipFunction = in_order("hipMemcpyFromSymbolAsync", _copy_from_symbol)
+hipMemcpyToSymbol, hipMemcpyToSymbolAsync = pair("hipMemcpyToSymbol", _copy_to_symbol)
+hipMemcpyFromSymbol, hipMemcpyFromSymbolAsync = pair("hipMemcpyFromSymbol", _copy_from_symbol)

@@ -29,6 +29,7 @@ from forebay.hip.errors import (
     check_assertions,
     enumerator,
     invalid,
+    raised_as,
     size_of,
 )
 from forebay.hip.facts import (
@@ -325,8 +326,9 @@ MOST_LINEAR = 1 << 28
 ALIGNMENT = 16  # bytes of the largest element
 
 
-def fill_in(properties: Any, number: int) -> None:
+def properties_of(number: int) -> hipDeviceProp_t:
     """Find out what the device of this number is like."""
+    properties: Any = hipDeviceProp_t()
     info, driver = infos()[number], device_of(number).driver
     limits = driver.limits
     properties.name = CString(info.description.encode())
@@ -355,6 +357,7 @@ def fill_in(properties: Any, number: int) -> None:
     properties.streamPrioritiesSupported = int(len(driver.priorities) > 1)
     if has_textures(device_of(number)):
         _fill_in_textures(properties)
+    return properties  # type: ignore[no-any-return]
 
 
 def has_textures(device: Any) -> bool:
@@ -385,9 +388,7 @@ def hipGetDeviceProperties(deviceId: int) -> hipDeviceProp_t:
     """Find out what a device is like; ``(hipError_t, hipDeviceProp_t)``. ``gcnArchName`` is its name in forebay, a
     `CString`.
     """
-    made = hipDeviceProp_t()
-    fill_in(made, device_number(deviceId))
-    return made
+    return properties_of(device_number(deviceId))
 
 
 @api(outputs=2)
@@ -400,9 +401,7 @@ def hipDeviceComputeCapability(device: int) -> tuple[int, int]:
 @api(outputs=1)
 def hipDeviceGetUuid(device: int) -> hipUUID_t:
     """Return ``(hipError_t, hipUUID_t)``: no two devices have the same, and it stays while the machine is the same."""
-    found = hipDeviceProp_t()
-    fill_in(found, device_number(device))
-    return found.uuid
+    return properties_of(device_number(device)).uuid
 
 
 @api(outputs=1)
@@ -417,8 +416,7 @@ def hipChooseDevice(prop: Any) -> int:
     wanted = [name for name in NUMBERS if getattr(prop, name)]
 
     def points(number: int) -> int:
-        there = hipDeviceProp_t()
-        fill_in(there, number)
+        there = properties_of(number)
         return sum(getattr(there, name) >= getattr(prop, name) for name in wanted)
 
     return max(range(len(infos())), key=points)
@@ -458,9 +456,7 @@ def hipDeviceGetAttribute(attr: int, deviceId: int) -> int:
     name = hipDeviceAttribute_t(attr).name.removeprefix(PREFIX) if attr in _NUMBERS else "Unused1"
     if OTHERWISE.get(name, 0) is None:
         raise invalid(f"a device has no attribute {attr!r}")
-    properties = hipDeviceProp_t()
-    fill_in(properties, number)
-    return _value(name, properties)
+    return _value(name, properties_of(number))
 
 
 # -- limits and caches: no driver lets them be set, so what HIP may ignore is ignored
@@ -509,16 +505,6 @@ def hipDeviceSetLimit(limit: int, value: int) -> None:
     _limits.setdefault(current_number(), {})[known] = nbytes
 
 
-def check_cache_config(config: Any) -> None:
-    """Raise for anything but a hipFuncCache_t; hipErrorInvalidValue."""
-    enumerator(hipFuncCache_t, config, "no configuration of the cache")
-
-
-def check_bank_config(config: Any) -> None:
-    """Raise for anything but a hipSharedMemConfig; hipErrorInvalidValue."""
-    enumerator(hipSharedMemConfig, config, "no configuration of shared memory")
-
-
 @api(outputs=1)
 def hipDeviceGetCacheConfig() -> hipFuncCache_t:
     """Return ``(hipError_t, hipFuncCachePreferNone)``: drivers divide the cache as they like."""
@@ -533,7 +519,7 @@ def hipDeviceSetCacheConfig(cacheConfig: int) -> None:
     hipErrorInvalidValue for anything but a hipFuncCache_t.
     """
     current_device()
-    check_cache_config(cacheConfig)
+    enumerator(hipFuncCache_t, cacheConfig, "no configuration of the cache")
 
 
 @api(outputs=1)
@@ -550,7 +536,7 @@ def hipDeviceSetSharedMemConfig(config: int) -> None:
     hipErrorInvalidValue for anything but a hipSharedMemConfig.
     """
     current_device()
-    check_bank_config(config)
+    enumerator(hipSharedMemConfig, config, "no configuration of shared memory")
 
 
 # -- peers
@@ -579,9 +565,17 @@ def hipDeviceCanAccessPeer(deviceId: int, peerDeviceId: int) -> int:
     return int(_can_access(device_number(deviceId), device_number(peerDeviceId)))
 
 
-def enable_peer(peer: Any, flags: int) -> None:
-    """Let the current device use memory of another, or raise why it cannot: as `hipDeviceEnablePeerAccess`."""
-    number = _peer(peer)
+@api()
+def hipDeviceEnablePeerAccess(peerDeviceId: int, flags: int = 0) -> None:
+    """Let kernels of the current device use memory of another one; ``(hipError_t,)``. The other way is another call.
+
+    `peerDeviceId` is the other device's number. See `forebay.Device.enable_peer_access`, also for when it blocks.
+
+    Copies between devices do not need it: `hipMemcpyPeer` and hipMemcpyDefault work. hipErrorPeerAccessUnsupported
+    where it cannot be (`hipDeviceCanAccessPeer`), hipErrorPeerAccessAlreadyEnabled, hipErrorInvalidDevice for an
+    unknown device and for the current one, hipErrorInvalidValue for flags other than 0.
+    """
+    number = _peer(peerDeviceId)
     if flags:
         raise invalid(f"hipDeviceEnablePeerAccess: flags have to be 0, not {flags}")
     device, other = current_device(), device_of(number)
@@ -595,28 +589,6 @@ def enable_peer(peer: Any, flags: int) -> None:
     device.enable_peer_access(other)
 
 
-def disable_peer(peer: Any) -> None:
-    """End what `enable_peer` began; hipErrorInvalidDevice or hipErrorPeerAccessNotEnabled."""
-    number = _peer(peer)
-    device, other = current_device(), device_of(number)
-    if other.driver not in device._peers:
-        raise HipError(hipError_t.hipErrorPeerAccessNotEnabled, f"access to device {number} is not enabled")
-    device.disable_peer_access(other)
-
-
-@api()
-def hipDeviceEnablePeerAccess(peerDeviceId: int, flags: int = 0) -> None:
-    """Let kernels of the current device use memory of another one; ``(hipError_t,)``. The other way is another call.
-
-    `peerDeviceId` is the other device's number. See `forebay.Device.enable_peer_access`, also for when it blocks.
-
-    Copies between devices do not need it: `hipMemcpyPeer` and hipMemcpyDefault work. hipErrorPeerAccessUnsupported
-    where it cannot be (`hipDeviceCanAccessPeer`), hipErrorPeerAccessAlreadyEnabled, hipErrorInvalidDevice for an
-    unknown device and for the current one, hipErrorInvalidValue for flags other than 0.
-    """
-    enable_peer(peerDeviceId, flags)
-
-
 @api()
 def hipDeviceDisablePeerAccess(peerDeviceId: int) -> None:
     """Refuse memory of another device again; ``(hipError_t,)``: hipErrorPeerAccessNotEnabled if it was not enabled.
@@ -624,7 +596,11 @@ def hipDeviceDisablePeerAccess(peerDeviceId: int) -> None:
     `peerDeviceId` is the other device's number; hipErrorInvalidDevice as for `hipDeviceEnablePeerAccess`. Launches
     from before still run. Does not block.
     """
-    disable_peer(peerDeviceId)
+    number = _peer(peerDeviceId)
+    device, other = current_device(), device_of(number)
+    if other.driver not in device._peers:
+        raise HipError(hipError_t.hipErrorPeerAccessNotEnabled, f"access to device {number} is not enabled")
+    device.disable_peer_access(other)
 
 
 @api(outputs=1)
@@ -648,10 +624,8 @@ def hipExtGetLinkTypeAndHopCount(device1: int, device2: int) -> tuple[int, int]:
 
     hipErrorInvalidValue when `device1` or `device2` is the number of no device, and for one and the same.
     """
-    try:
+    with raised_as(hipError_t.hipErrorInvalidValue, HipError):
         one, other = device_number(device1), device_number(device2)
-    except HipError as error:
-        raise invalid(str(error)) from error
     if one == other:
         raise invalid(f"device {device1} has no link to itself")
     return PCI_EXPRESS, 1 if _can_access(one, other) else 2
@@ -808,7 +782,7 @@ def hipCtxEnablePeerAccess(peerCtx: Any, flags: int = 0) -> None:
 
     `peerCtx` is a context of the other device, and `flags` are 0; hipErrorInvalidContext for anything but a context.
     """
-    enable_peer(_device_of(peerCtx), flags)
+    hipDeviceEnablePeerAccess.__wrapped__(_device_of(peerCtx), flags)  # type: ignore[attr-defined]
 
 
 @api()
@@ -817,7 +791,7 @@ def hipCtxDisablePeerAccess(peerCtx: Any) -> None:
 
     `peerCtx` is a context of the other device; hipErrorInvalidContext for anything else.
     """
-    disable_peer(_device_of(peerCtx))
+    hipDeviceDisablePeerAccess.__wrapped__(_device_of(peerCtx))  # type: ignore[attr-defined]
 
 
 @api(outputs=1)

@@ -35,7 +35,7 @@ from forebay.core.errors import (
 from forebay.core.process import Numbers
 from forebay.events.event import Event
 from forebay.hip import allocations, streams
-from forebay.hip.allocations import Place
+from forebay.hip.allocations import Place, write
 from forebay.hip.compiled.calls import note_returned
 from forebay.hip.compiled.launch import kernel_arguments
 from forebay.hip.copies import FROM, TO, Box, CopyOnHost, check_symbol_kind, parts_of, within
@@ -1334,9 +1334,7 @@ def hipGraphMemFreeNodeGetParams(node: Any, dev_ptr: Any) -> None:
     hipErrorInvalidValue when the node frees no memory, and for None.
     """
     work = _node_that(node, "free").node.work
-    if dev_ptr is None:
-        raise invalid("nowhere to write the pointer")
-    Place(dev_ptr, 8, "dev_ptr").bytes()[:] = bytearray(ctypes.c_uint64(_memory_pointer(work).address))
+    write(dev_ptr, ctypes.c_uint64(_memory_pointer(work).address), "dev_ptr")
 
 
 # -- figures
@@ -1344,12 +1342,6 @@ def hipGraphMemFreeNodeGetParams(node: Any, dev_ptr: Any) -> None:
 
 def _attribute(attr: Any) -> str:
     return ATTRIBUTES[enumerator(Attr, attr, "memory of graphs has no attribute")]
-
-
-def _figure_at(value: Any) -> Any:
-    if value is None:
-        raise invalid("the value is None")
-    return Place(value, 8, "value").bytes()
 
 
 @api()
@@ -1369,7 +1361,7 @@ def hipDeviceGetGraphMemAttribute(device: int, attr: int, value: Any) -> None:
     """
     figures = figures_of(device_of(device_number(device)))
     name = _attribute(attr)
-    _figure_at(value)[:] = bytearray(ctypes.c_uint64(getattr(figures, name)))
+    write(value, ctypes.c_uint64(getattr(figures, name)), "value")
 
 
 @api()
@@ -1381,7 +1373,7 @@ def hipDeviceSetGraphMemAttribute(device: int, attr: int, value: Any) -> None:
     """
     figures = figures_of(device_of(device_number(device)))
     name = _attribute(attr)
-    if not name.endswith("high") or ctypes.c_uint64.from_buffer_copy(_figure_at(value)).value:
+    if not name.endswith("high") or Place(value, 8, "value").bytes().any():
         raise invalid(f"{Attr(attr).name} cannot be set, or to 0 only")
     figures.reset(name)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, NotSupportedError
 from forebay.hip import allocations, facts
-from forebay.hip.allocations import Allocation, Place, found_at
+from forebay.hip.allocations import Allocation, Place, found_at, write
 from forebay.hip.compiled import commands, known
 from forebay.hip.devices import current_device, current_number, device_number, device_of, infos, number_of
 from forebay.hip.errors import (
@@ -29,6 +29,7 @@ from forebay.hip.errors import (
     define,
     enumerator,
     invalid,
+    raised_as,
     size_of,
 )
 from forebay.hip.facts import (
@@ -253,13 +254,14 @@ def hipMallocAsync(size: int, stream: Any = None) -> DeviceArray:
     From the device's memory pool, see `forebay.Queue.alloc`. A null pointer for 0 bytes. In a capture it becomes a
     node, see `hipGraphAddMemAllocNode`.
     """
-    nbytes = size_of(size)
-    queue = queue_of(stream)
+    return _allocate_on(queue_of(stream), size_of(size))
+
+
+def _allocate_on(queue: Queue, nbytes: int) -> DeviceArray:
     if nbytes == 0:
         return DeviceArray(None, (0,))
-    buffer = queue.alloc(nbytes, "u1")
-    result: DeviceArray = hand_out(DeviceArray, buffer, hipMemoryType.hipMemoryTypeDevice, pooled=True)
-    return result
+    made: DeviceArray = hand_out(DeviceArray, queue.alloc(nbytes, "u1"), hipMemoryType.hipMemoryTypeDevice, pooled=True)
+    return made
 
 
 @commands.ordinary
@@ -470,10 +472,7 @@ def _get(mem_pool: Any, attr: int) -> int:
 @api()
 def _get_into(mem_pool: Any, attr: int, value: Any) -> None:
     name, c_type, _ = _pool_attribute(attr)
-    if value is None:
-        raise invalid("hipMemPoolGetAttribute: nowhere to write the value")
-    to = Place(value, ctypes.sizeof(c_type), "value").bytes()
-    to[:] = bytearray(c_type(int(getattr(_pool_of(mem_pool), name))))
+    write(value, c_type(int(getattr(_pool_of(mem_pool), name))), "value")
 
 
 _NOWHERE = object()
@@ -548,10 +547,7 @@ def hipMallocFromPoolAsync(size: int, mem_pool: Any, stream: Any = None) -> Devi
     nbytes, pool, queue = size_of(size), _pool_of(mem_pool), queue_of(stream)
     if pool is not queue.device.pool:
         raise invalid("the pool and the stream are of two devices")
-    if nbytes == 0:
-        return DeviceArray(None, (0,))
-    made: DeviceArray = hand_out(DeviceArray, queue.alloc(nbytes, "u1"), hipMemoryType.hipMemoryTypeDevice, pooled=True)
-    return made
+    return _allocate_on(queue, nbytes)
 
 
 @api(outputs=1)
@@ -564,10 +560,8 @@ def hipMemPoolGetAccess(mem_pool: Any, location: Any) -> hipMemAccessFlags:
     """
     pool = _pool_of(mem_pool)
     check_params(location, hipMemLocation)
-    try:
+    with raised_as(hipError_t.hipErrorInvalidValue, HipError):
         own = device_of(device_number(location.id)).pool is pool
-    except HipError as error:
-        raise invalid(str(error)) from error
     return hipMemAccessFlags.hipMemAccessFlagsProtReadWrite if own else hipMemAccessFlags.hipMemAccessFlagsProtNone
 
 
@@ -638,8 +632,7 @@ def hipPointerGetAttribute(data: Any, attribute: int, ptr: Any) -> None:
         c_type, find = ATTRIBUTES[hipPointer_attribute(attribute)]
     except (KeyError, ValueError):
         raise invalid(f"a pointer has no attribute {attribute!r} here") from None
-    to = Place(data, ctypes.sizeof(c_type), "data").bytes()
-    to[:] = bytearray(c_type(find(found_at(ptr)[0], made)))
+    write(data, c_type(find(found_at(ptr)[0], made)), "data")
 
 
 @api()
@@ -656,29 +649,36 @@ def hipPointerSetAttribute(value: Any, attribute: int, ptr: Any) -> None:
 # -- hints
 
 
-class Hints:
-    """What a program has said of an allocation; as in HIP it counts for all of it."""
+Range, Advice = hipMemRangeAttribute, hipMemoryAdvise
+FINE = int(hipMemRangeCoherencyMode.hipMemRangeCoherencyModeFineGrain)
+COARSE = int(hipMemRangeCoherencyMode.hipMemRangeCoherencyModeCoarseGrain)
+# What a program has said of an allocation, at first; as in HIP it counts for all of it.
+HINTS: dict[hipMemRangeAttribute, Any] = {
+    Range.hipMemRangeAttributeReadMostly: 0,
+    Range.hipMemRangeAttributePreferredLocation: facts.hipInvalidDeviceId,
+    Range.hipMemRangeAttributeAccessedBy: [],
+    Range.hipMemRangeAttributeLastPrefetchLocation: facts.hipInvalidDeviceId,
+    Range.hipMemRangeAttributeCoherencyMode: FINE,
+}
+# What an advice changes, and to what: None is the place that is given.
+ADVICE: dict[hipMemoryAdvise, tuple[hipMemRangeAttribute, int | None]] = {
+    Advice.hipMemAdviseSetReadMostly: (Range.hipMemRangeAttributeReadMostly, 1),
+    Advice.hipMemAdviseUnsetReadMostly: (Range.hipMemRangeAttributeReadMostly, 0),
+    Advice.hipMemAdviseSetPreferredLocation: (Range.hipMemRangeAttributePreferredLocation, None),
+    Advice.hipMemAdviseUnsetPreferredLocation: (Range.hipMemRangeAttributePreferredLocation, facts.hipInvalidDeviceId),
+    Advice.hipMemAdviseSetCoarseGrain: (Range.hipMemRangeAttributeCoherencyMode, COARSE),
+    Advice.hipMemAdviseUnsetCoarseGrain: (Range.hipMemRangeAttributeCoherencyMode, FINE),
+}
 
-    def __init__(self) -> None:
-        self.read_mostly = False
-        self.coarse = False
-        self.preferred: int = facts.hipInvalidDeviceId
-        self.prefetched: int = facts.hipInvalidDeviceId
-        self.accessed_by: list[int] = []
 
-
-def _range(ptr: Any, count: Any, what: str) -> Hints:
+def _range(ptr: Any, count: Any, what: str) -> dict[hipMemRangeAttribute, Any]:
     nbytes = size_of(count)
     allocation, offset = found_at(ptr)
     if allocation.kind != hipMemoryType.hipMemoryTypeManaged or nbytes == 0 or offset + nbytes > allocation.nbytes:
         raise invalid(f"{what}: these {nbytes} bytes are not memory of hipMallocManaged")
-    return _hints_of(allocation)
-
-
-def _hints_of(allocation: Allocation) -> Hints:
     if allocation.hints is None:
-        allocation.hints = Hints()
-    hints: Hints = allocation.hints
+        allocation.hints = dict(HINTS)
+    hints: dict[hipMemRangeAttribute, Any] = allocation.hints
     return hints
 
 
@@ -707,7 +707,7 @@ def _prefetch(ptr: Any, count: Any, place: int, stream: Any) -> None:
         and place in (facts.hipCpuDeviceId, number_of(queue.device))
     ):
         prefetch(queue, buffer, place == facts.hipCpuDeviceId)
-    hints.prefetched = place
+    hints[Range.hipMemRangeAttributeLastPrefetchLocation] = place
 
 
 @api()
@@ -745,18 +745,13 @@ def hipMemPrefetchAsync_v2(dev_ptr: Any, count: int, location: Any, flags: int =
 def _advise(ptr: Any, count: Any, advice: Any, place: int) -> None:
     hints = _range(ptr, count, "hipMemAdvise")
     known = enumerator(hipMemoryAdvise, advice, "no advice")
-    if known in (hipMemoryAdvise.hipMemAdviseSetReadMostly, hipMemoryAdvise.hipMemAdviseUnsetReadMostly):
-        hints.read_mostly = known == hipMemoryAdvise.hipMemAdviseSetReadMostly
-    elif known in (hipMemoryAdvise.hipMemAdviseSetCoarseGrain, hipMemoryAdvise.hipMemAdviseUnsetCoarseGrain):
-        hints.coarse = known == hipMemoryAdvise.hipMemAdviseSetCoarseGrain
-    elif known == hipMemoryAdvise.hipMemAdviseSetPreferredLocation:
-        hints.preferred = place
-    elif known == hipMemoryAdvise.hipMemAdviseUnsetPreferredLocation:
-        hints.preferred = facts.hipInvalidDeviceId
-    elif known == hipMemoryAdvise.hipMemAdviseSetAccessedBy:
-        hints.accessed_by = [*(each for each in hints.accessed_by if each != place), place]
-    else:
-        hints.accessed_by = [each for each in hints.accessed_by if each != place]
+    if known in ADVICE:
+        attribute, value = ADVICE[known]
+        hints[attribute] = place if value is None else value
+        return
+    others = [each for each in hints[Range.hipMemRangeAttributeAccessedBy] if each != place]
+    added = [place] if known == Advice.hipMemAdviseSetAccessedBy else []
+    hints[Range.hipMemRangeAttributeAccessedBy] = others + added
 
 
 @api()
@@ -778,22 +773,6 @@ def hipMemAdvise_v2(dev_ptr: Any, count: int, advice: int, location: Any) -> Non
     `dev_ptr`, `count` and `advice` as there; `location` is that structure. Returns ``(hipError_t,)``.
     """
     _advise(dev_ptr, count, advice, _place_of(location))
-
-
-def _words(hints: Hints, attribute: hipMemRangeAttribute, count: int) -> list[int]:
-    if attribute == hipMemRangeAttribute.hipMemRangeAttributeAccessedBy:
-        return [*hints.accessed_by[:count], *[facts.hipInvalidDeviceId] * (count - len(hints.accessed_by))]
-    mode = hipMemRangeCoherencyMode
-    return [
-        {
-            hipMemRangeAttribute.hipMemRangeAttributeReadMostly: int(hints.read_mostly),
-            hipMemRangeAttribute.hipMemRangeAttributePreferredLocation: hints.preferred,
-            hipMemRangeAttribute.hipMemRangeAttributeLastPrefetchLocation: hints.prefetched,
-            hipMemRangeAttribute.hipMemRangeAttributeCoherencyMode: int(
-                mode.hipMemRangeCoherencyModeCoarseGrain if hints.coarse else mode.hipMemRangeCoherencyModeFineGrain
-            ),
-        }[attribute]
-    ]
 
 
 @api()
@@ -818,8 +797,9 @@ def hipMemRangeGetAttribute(data: Any, data_size: int, attribute: int, dev_ptr: 
     several = known == hipMemRangeAttribute.hipMemRangeAttributeAccessedBy
     if nbytes == 0 or nbytes % 4 or (nbytes != 4 and not several):
         raise invalid(f"{known.name} does not have {nbytes} bytes")
-    words = _words(hints, known, nbytes // 4)
-    Place(data, nbytes, "data").bytes()[:] = bytearray((ctypes.c_int32 * len(words))(*words))
+    words = hints[known] if several else [hints[known]]
+    missing = nbytes // 4 - len(words)
+    write(data, (ctypes.c_int32 * (nbytes // 4))(*words[: nbytes // 4], *[facts.hipInvalidDeviceId] * missing), "data")
 
 
 @api()
@@ -895,13 +875,9 @@ def hipIpcOpenMemHandle(handle: Any, flags: int = facts.hipIpcMemLazyEnablePeerA
                 raise HipError(hipError_t.hipErrorInvalidContext, "this memory is of this process: only others open it")
             if each.ipc_handle == raw:
                 each.opened += 1
-                again = DeviceArray(each.base, (each.nbytes,))
-                again.buffer, again._owner = each.memory, each
-                return again
-        try:
+                return pointer_to(each)
+        with raised_as(hipError_t.hipErrorInvalidHandle, InvalidArgumentError):
             memory = device.open_ipc_memory(raw)
-        except InvalidArgumentError as error:
-            raise HipError(hipError_t.hipErrorInvalidHandle, str(error)) from error
         pointer: DeviceArray = hand_out(DeviceArray, memory, hipMemoryType.hipMemoryTypeDevice)
         pointer._owner.opened, pointer._owner.ipc_handle = 1, raw
         return pointer
@@ -950,8 +926,6 @@ def hipIpcOpenEventHandle(handle: Any) -> ihipEvent_t:
     is no handle; hipErrorNotSupported where processes share no events: all but CUDA.
     """
     raw = _read_handle(handle, hipIpcEventHandle_st)
-    try:
+    with raised_as(hipError_t.hipErrorInvalidHandle, InvalidArgumentError):
         event = current_device().open_ipc_event(raw)
-    except InvalidArgumentError as error:
-        raise HipError(hipError_t.hipErrorInvalidHandle, str(error)) from error
     return enter_shared(event, facts.hipEventInterprocess | facts.hipEventDisableTiming)

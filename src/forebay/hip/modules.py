@@ -27,8 +27,6 @@ from forebay.hip.compiled import launch as compiled
 from forebay.hip.compiled.launch import Function, dim3
 from forebay.hip.devices import (
     Handles,
-    check_bank_config,
-    check_cache_config,
     current_device,
     current_number,
     device_number,
@@ -49,10 +47,19 @@ from forebay.hip.errors import (
     listed,
     made,
     outputs_of,
+    raised_as,
     record,
     size_of,
 )
-from forebay.hip.facts import hipError_t, hipFuncAttribute, hipFuncAttributes, hipFunction_attribute, hipMemoryType
+from forebay.hip.facts import (
+    hipError_t,
+    hipFuncAttribute,
+    hipFuncAttributes,
+    hipFuncCache_t,
+    hipFunction_attribute,
+    hipMemoryType,
+    hipSharedMemConfig,
+)
 from forebay.hip.memory import pointer_to
 from forebay.hip.pointers import DeviceArray, Number, address_of, handle_number, host_view
 from forebay.hip.streams import queue_of, record_event
@@ -138,13 +145,10 @@ def load(image: Any) -> ihipModule_t:
     """Build a module for the current device; errors as for `hipModuleLoadData`."""
     device = current_device()
     module = ihipModule_t(FIRST_MODULE + 16 * next(_numbers))
-    try:
+    unfit, wrong = hipError_t.hipErrorNoBinaryForGpu, hipError_t.hipErrorInvalidImage
+    with raised_as(unfit, NotSupportedError), raised_as(wrong, InvalidArgumentError):
         source, options, module.code = _source_of(image)
         module.program = device.program(source, options)
-    except NotSupportedError as error:
-        raise HipError(hipError_t.hipErrorNoBinaryForGpu, str(error)) from error
-    except InvalidArgumentError as error:
-        raise HipError(hipError_t.hipErrorInvalidImage, str(error)) from error
     module.device = current_number()
     _modules[module.address] = module
     _watch_assertions(module)
@@ -213,10 +217,8 @@ def read_image(fname: Any) -> bytes:
     """Return what is in a file; hipErrorInvalidValue for an empty name, hipErrorFileNotFound."""
     if not fname:
         raise invalid("the file name is empty")
-    try:
+    with raised_as(hipError_t.hipErrorFileNotFound, OSError, ValueError):  # the latter for a name that none can have
         return read_file(os.fsdecode(fname), MOST_OF_CODE)
-    except (OSError, ValueError) as error:  # the latter for a name that none can have
-        raise HipError(hipError_t.hipErrorFileNotFound, str(error)) from error
 
 
 def module_of(module: Any) -> ihipModule_t:
@@ -542,11 +544,8 @@ def kernel_of(func: Any) -> Kernel:
     """Return the kernel of a function; hipErrorInvalidDeviceFunction for anything else."""
     if func is None:
         raise HipError(hipError_t.hipErrorInvalidDeviceFunction, "the function is None")
-    try:
-        function: Function = function_of(func)
-    except HipError as error:
-        raise HipError(hipError_t.hipErrorInvalidDeviceFunction, str(error)) from error
-    return function.kernel
+    with raised_as(hipError_t.hipErrorInvalidDeviceFunction, HipError):
+        return function_of(func).kernel
 
 
 def _attributes(kernel: Kernel) -> hipFuncAttributes:
@@ -574,11 +573,7 @@ def hipFuncGetAttribute(attrib: int, hfunc: Any) -> int:
 
     hipErrorInvalidHandle without a function, hipErrorInvalidValue for an unknown attribute.
     """
-    return _attribute(attrib, hfunc)
-
-
-def _attribute(attrib: Any, function: Any) -> int:
-    kernel = function_of(function).kernel
+    kernel = function_of(hfunc).kernel
     name = MEMBERS.get(enumerator(hipFunction_attribute, attrib, "a function has no attribute").name)
     if name is None:
         raise invalid(f"a function has no attribute {attrib!r}")
@@ -595,10 +590,6 @@ def hipFuncSetAttribute(func: Any, attr: int, value: int) -> None:
     MaxDynamicSharedMemorySize and PreferredSharedMemoryCarveout (a percentage, or -1), for more shared memory than a
     launch can have, and for a negative size.
     """
-    _check_attribute(func, attr, value)
-
-
-def _check_attribute(func: Any, attr: Any, value: Any) -> None:
     kernel = kernel_of(func)
     if attr == hipFuncAttribute.hipFuncAttributeMaxDynamicSharedMemorySize:
         most = _attributes(kernel)["maxDynamicSharedSizeBytes"]
@@ -618,7 +609,7 @@ def hipFuncSetCacheConfig(func: Any, config: int) -> None:
     hipErrorInvalidDeviceFunction for anything but a function, hipErrorInvalidValue for anything but a hipFuncCache_t.
     """
     kernel_of(func)
-    check_cache_config(config)
+    enumerator(hipFuncCache_t, config, "no configuration of the cache")
 
 
 @api()
@@ -629,7 +620,7 @@ def hipFuncSetSharedMemConfig(func: Any, config: int) -> None:
     hipSharedMemConfig.
     """
     kernel_of(func)
-    check_bank_config(config)
+    enumerator(hipSharedMemConfig, config, "no configuration of shared memory")
 
 
 # -- occupancy
@@ -1016,7 +1007,7 @@ def hipKernelGetAttribute(attrib: int, kernel: Any, dev: int) -> int:
     `attrib` is a hipFunction_attribute, `kernel` what `hipLibraryGetKernel` returned, and `dev` the number of its
     device.
     """
-    return _attribute(attrib, _kernel_on(kernel, dev))
+    return hipFuncGetAttribute.__wrapped__(attrib, _kernel_on(kernel, dev))  # type: ignore[attr-defined, no-any-return]
 
 
 @api()
@@ -1025,4 +1016,4 @@ def hipKernelSetAttribute(attrib: int, value: int, kernel: Any, dev: int) -> Non
 
     `attrib`, `kernel` and `dev` as for `hipKernelGetAttribute`; `value` as there.
     """
-    _check_attribute(_kernel_on(kernel, dev), attrib, value)
+    hipFuncSetAttribute.__wrapped__(_kernel_on(kernel, dev), attrib, value)  # type: ignore[attr-defined]

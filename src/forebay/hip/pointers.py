@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -121,6 +122,7 @@ def handle_number(thing: Any, what: str) -> int:
     raise ArgumentTypeError(f"{what} is a handle or its number, not {type(thing).__name__}")
 
 
+@functools.total_ordering
 class Number:
     """What pointers and handles have in common: they compare, hash and convert like their address."""
 
@@ -158,18 +160,6 @@ class Number:
     def __lt__(self, other: object) -> Any:
         value = _value(other)
         return NotImplemented if value is None else self.address < value
-
-    def __le__(self, other: object) -> Any:
-        value = _value(other)
-        return NotImplemented if value is None else self.address <= value
-
-    def __gt__(self, other: object) -> Any:
-        value = _value(other)
-        return NotImplemented if value is None else self.address > value
-
-    def __ge__(self, other: object) -> Any:
-        value = _value(other)
-        return NotImplemented if value is None else self.address >= value
 
     def __hash__(self) -> int:
         return hash(self.address)

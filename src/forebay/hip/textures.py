@@ -37,7 +37,6 @@ from forebay.hip.devices import (
     on_reset,
 )
 from forebay.hip.errors import (
-    OK,
     HipError,
     HipFunction,
     alias,
@@ -46,7 +45,7 @@ from forebay.hip.errors import (
     define,
     enumerator,
     invalid,
-    last_exception,
+    outputs_of,
     size_of,
 )
 from forebay.hip.facts import (
@@ -902,9 +901,7 @@ def hipModuleGetTexRef(hmod: Any, name: Any) -> textureReference:
 
     Errors as `hipModuleGetGlobal`; hipErrorNotFound for other variables, too. Blocks the first time.
     """
-    result, pointer, _ = hipModuleGetGlobal(hmod, name)
-    if result != OK:
-        raise HipError(result, str(last_exception()))
+    pointer, _ = outputs_of(hipModuleGetGlobal(hmod, name))
     code, text = module_of(hmod).code, text_of(name)
     variable = code.find_variable(text) if code is not None else None
     declared = DECLARED.fullmatch(_as_clang_says(variable.type_name)) if variable is not None else None
