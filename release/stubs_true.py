@@ -11,12 +11,11 @@ from pathlib import Path
 
 VIEW = Path(__file__).resolve().parent.parent / "build" / "view"
 # Slots of types, whose own signature has any arguments; what has a default only for the message of an
-# error, and what ctypes changes.
+# error.
 ALLOWED = """
 forebay.queues.launch.launch.BoundLaunch.__call__
 forebay.races.checker.CheckedFunction.__call__
 forebay.queues.queue.Queue.wait
-forebay.hip.pointers._DLTensor._fields_
 """
 
 modules = [

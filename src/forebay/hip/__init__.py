@@ -33,14 +33,13 @@ import forebay.face  # noqa: F401 - it has Devices take HIP C++
 from forebay.core.errors import NotSupportedError
 from forebay.hip import copies, devices, errors, facts, graphs, memory, modules, pointers, streams, textures
 from forebay.hip.generated import per_thread, unavailable
-from forebay.hip.pointers import Vector
 
 _PARTS = (facts, errors, pointers, devices, streams, memory, textures, copies, modules, graphs)
 _OTHERS = {"DeviceArray", "NDBuffer", "Pointer", "current_device", "dim3", "last_exception", "textureReference"}
 
 
 def _is_public(name: str, value: object) -> bool:
-    is_vector = isinstance(value, type) and issubclass(value, Vector) and value is not Vector
+    is_vector = isinstance(value, type) and issubclass(value, facts.Vector) and value is not facts.Vector
     return name.startswith(("hip", "ihip", "HIP")) or name in _OTHERS or is_vector
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from forebay.core.process import refuse_on_host_thread
-from forebay.hip import allocations
+from forebay.hip import allocations, facts
 from forebay.hip.allocations import Allocation, Place
 from forebay.hip.compiled import commands
 from forebay.hip.compiled.calls import Address
@@ -38,15 +38,11 @@ from forebay.hip.errors import (
     size_of,
 )
 from forebay.hip.facts import (
-    HIP_MEMCPY3D,
     Record,
-    hip_Memcpy2D,
     hipError_t,
     hipExtent,
     hipMemcpy3DParms,
-    hipMemcpy3DPeerParms,
     hipMemcpyKind,
-    hipMemoryType,
     hipPitchedPtr,
     hipPos,
 )
@@ -55,22 +51,10 @@ from forebay.hip.pointers import DeviceArray, Pointer, address_of, host_view
 from forebay.hip.streams import hipStreamPerThread, queue_of
 from forebay.hip.textures import array_of, hipArray
 from forebay.queues.capture_rules import refuse_synchronous
-from forebay.queues.memory.buffer import Buffer
 from forebay.queues.memory.shapes import whole_number
 from forebay.queues.queue import Queue
 
 Kind = hipMemcpyKind
-# Which of destination and source have to be memory of the device.
-DEVICE_SIDES = {
-    Kind.hipMemcpyHostToHost: (False, False),
-    Kind.hipMemcpyHostToDevice: (True, False),
-    Kind.hipMemcpyDeviceToHost: (False, True),
-    Kind.hipMemcpyDeviceToDevice: (True, True),
-    Kind.hipMemcpyDeviceToDeviceNoCU: (True, True),
-    Kind.hipMemcpyDefault: (False, False),
-}
-
-
 NEVER = "Does not block."
 BLOCKS = object()  # in place of a stream: the null stream, and the caller waits for it where HIP says so
 
@@ -127,7 +111,9 @@ def pair(
 
 def check_kind(kind: Any) -> tuple[bool, bool]:
     """Return whether destination and source have to be the device's; hipErrorInvalidMemcpyDirection for no kind."""
-    return DEVICE_SIDES[enumerator(Kind, kind, "no kind of copy", hipError_t.hipErrorInvalidMemcpyDirection)]
+    known = enumerator(Kind, kind, "no kind of copy", hipError_t.hipErrorInvalidMemcpyDirection)
+    bits = Kind.hipMemcpyDeviceToDevice if known == Kind.hipMemcpyDeviceToDeviceNoCU else known
+    return bool(bits & 1), bool(bits & 2)
 
 
 def places(dst: Any, src: Any, nbytes: int, kind: Any) -> tuple[Place, Place]:
@@ -177,15 +163,6 @@ class CopyOnHost:
             to[at : at + nbytes] = source[of : of + nbytes]
 
 
-def _on_host(queue: Queue, copy: CopyOnHost) -> None:
-    """Everything before is done, and the bytes are copied here and now; in a capture, by the host thread each time."""
-    if queue.capturing:
-        queue.host(copy)
-    else:
-        queue.finish()
-        copy()
-
-
 def parts_of(to: Place, source: Place, spans: Sequence[tuple[int, int, int]]) -> Iterator[tuple[Any, Any]]:
     """Yield the two ends of each row, as `Queue.copy` takes them: whole places where one row is all there is."""
     if spans == [(0, 0, nbytes := spans[0][2])] and to.nbytes == source.nbytes == nbytes:
@@ -229,24 +206,24 @@ def _submit(queue: Queue, to: Place, source: Place, spans: Sequence[tuple[int, i
     if spans is None:
         spans = [(0, 0, to.nbytes)]
     if to.buffer is None and source.buffer is None:
-        _on_host(queue, CopyOnHost(to, source, spans))
+        copy = CopyOnHost(to, source, spans)
+        if queue.capturing:
+            queue.host(copy)  # the host thread copies, each time
+        else:
+            queue.finish()
+            copy()
         return
     if all(place.buffer is None or place.buffer.device._context is queue.device._context for place in (to, source)):
         for at, of in parts_of(to, source, spans):
             queue.copy(at, of)
         return
-    other = _peer(to.buffer if to.buffer is not None else source.buffer)
+    other = next(place.buffer.device.null_queue for place in (to, source) if place.buffer is not None)
     if source.buffer is not None and source.buffer.device._context is not other.device._context:
         source.buffer.device.null_queue.wait(queue)
     other.wait(queue)
     for at, of in parts_of(to, source, spans):
         other.copy(at, of)
     queue.wait(other)
-
-
-def _peer(buffer: Buffer | None) -> Queue:
-    assert buffer is not None
-    return buffer.device.null_queue
 
 
 def _copy(dst: Any, src: Any, size: Any, kind: Any, stream: Any) -> None:
@@ -638,15 +615,6 @@ def _copy_3d(p: Any, stream: Any = None) -> None:
 hipMemcpy3D, hipMemcpy3DAsync = pair("hipMemcpy3D", _copy_3d)
 
 
-def _pointer(given: Any, side: str) -> Any:
-    """Return the pointer of one side of a structure of the driver's functions."""
-    kind = given[f"{side}MemoryType"]
-    member = "Host" if kind == hipMemoryType.hipMemoryTypeHost else "Device"
-    if kind == hipMemoryType.hipMemoryTypeUnregistered:
-        raise invalid(f"{side}MemoryType is not set")
-    return given[f"{side}{member}"]
-
-
 def _side(array: hipArray, position: tuple[Any, ...], extent: hipExtent) -> tuple[hipPitchedPtr, hipPos]:
     """One end of a copy: the array, and the byte, row and plane in it."""
     x, y, z = map(size_of, position)
@@ -657,17 +625,21 @@ def _side(array: hipArray, position: tuple[Any, ...], extent: hipExtent) -> tupl
 def _parms(given: Any) -> hipMemcpy3DParms:
     """Return the structure of the runtime's functions for one of the driver's."""
     made = hipMemcpy3DParms(kind=hipMemcpyKind.hipMemcpyDefault)
-    volume = isinstance(given, HIP_MEMCPY3D)
+    volume = isinstance(given, facts.HIP_MEMCPY3D)
     made.extent = hipExtent(given["WidthInBytes"], given["Height"], given["Depth"] if volume else 1)
     for side in ("src", "dst"):
         position = given[f"{side}XInBytes"], given[f"{side}Y"], given[f"{side}Z"] if volume else 0
         setattr(made, f"{side}Pos", hipPos(*position))
-        if given[f"{side}MemoryType"] == hipMemoryType.hipMemoryTypeArray:
+        memory = given[f"{side}MemoryType"]
+        if memory == facts.hipMemoryType.hipMemoryTypeUnregistered:
+            raise invalid(f"{side}MemoryType is not set")
+        if memory == facts.hipMemoryType.hipMemoryTypeArray:
             setattr(made, f"{side}Ptr", _side(array_of(given[f"{side}Array"]), position, made.extent)[0])
             continue
         pitch = given[f"{side}Pitch"] or size_of(given["WidthInBytes"])
         rows = (given[f"{side}Height"] if volume else 0) or given["Height"]
-        setattr(made, f"{side}Ptr", hipPitchedPtr(_pointer(given, side), pitch, pitch, rows))
+        pointer = given[f"{side}Host" if memory == facts.hipMemoryType.hipMemoryTypeHost else f"{side}Device"]
+        setattr(made, f"{side}Ptr", hipPitchedPtr(pointer, pitch, pitch, rows))
         if size_of(given["WidthInBytes"]) + position[0] > pitch:
             raise HipError(hipError_t.hipErrorInvalidPitchValue, f"{side}Pitch is {pitch} bytes, below the width")
     return made
@@ -685,8 +657,8 @@ def _copy_as(kind: type[Record], what: str) -> Any:
     return copy
 
 
-_rows, _unaligned = _copy_as(hip_Memcpy2D, "rows"), _copy_as(hip_Memcpy2D, "rows of any alignment")
-_planes = _copy_as(HIP_MEMCPY3D, "rows and planes")
+_rows, _unaligned = _copy_as(facts.hip_Memcpy2D, "rows"), _copy_as(facts.hip_Memcpy2D, "rows of any alignment")
+_planes = _copy_as(facts.HIP_MEMCPY3D, "rows and planes")
 hipMemcpyParam2D, hipMemcpyParam2DAsync = pair("hipMemcpyParam2D", _rows)
 hipDrvMemcpy2DUnaligned: HipFunction = blocking("hipDrvMemcpy2DUnaligned", _unaligned)
 hipDrvMemcpy3D, hipDrvMemcpy3DAsync = pair("hipDrvMemcpy3D", _planes)
@@ -701,7 +673,7 @@ def _copy_3d_peer(p: Any, stream: Any = None) -> None:
     device.
     """
     queue = begin(stream, "hipMemcpy3DPeer")
-    check_params(p, hipMemcpy3DPeerParms)
+    check_params(p, facts.hipMemcpy3DPeerParms)
     for number in (p.srcDevice, p.dstDevice):
         device_of(device_number(number))
     members = {name: p[name] for name in p.PROPERTIES() if not name.endswith("Device")}

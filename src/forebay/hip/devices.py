@@ -58,10 +58,11 @@ _on_reset: list[Callable[[int], object]] = []
 
 
 class _Current(threading.local):
-    """The number of this thread's current device."""
+    """The number of this thread's current device, and those of the devices whose contexts the thread has pushed."""
 
     def __init__(self) -> None:
         self.number = 0
+        self.pushed: list[int] = []
 
 
 _current = _Current()
@@ -646,14 +647,6 @@ class ihipCtx_t(Number):
 hipCtx_t = ihipCtx_t
 
 
-class _Stack(threading.local):
-    """The numbers of the devices whose contexts a thread has pushed."""
-
-    def __init__(self) -> None:
-        self.devices: list[int] = []
-
-
-_stack = _Stack()
 _flags: dict[int, int] = {}  # by device
 on_reset(lambda number: _flags.pop(number, None))
 
@@ -685,7 +678,7 @@ def hipCtxCreate(flags: int, device: int) -> ihipCtx_t:
     set_current(number)
     current_device()
     _flags[number] = flags
-    _stack.devices.append(number)
+    _current.pushed.append(number)
     return _context(number)
 
 
@@ -698,14 +691,14 @@ def hipCtxDestroy(ctx: Any) -> None:
     if ctx is None:
         raise invalid("the context is None")
     number = _device_of(ctx)
-    if _stack.devices and _stack.devices[-1] == number:
+    if _current.pushed and _current.pushed[-1] == number:
         _pop()
 
 
 def _pop() -> int:
-    number = _stack.devices.pop()
-    if _stack.devices:
-        set_current(_stack.devices[-1])
+    number = _current.pushed.pop()
+    if _current.pushed:
+        set_current(_current.pushed[-1])
     return number
 
 
@@ -715,7 +708,7 @@ def hipCtxPopCurrent() -> ihipCtx_t:
 
     hipErrorInvalidContext when the thread has pushed none.
     """
-    if not _stack.devices:
+    if not _current.pushed:
         raise HipError(hipError_t.hipErrorInvalidContext, "this thread has pushed no context")
     return _context(_pop())
 
@@ -727,7 +720,7 @@ def hipCtxPushCurrent(ctx: Any) -> None:
     `ctx` is what `hipCtxCreate` or `hipDevicePrimaryCtxRetain` returned; hipErrorInvalidContext for anything else.
     """
     number = _device_of(ctx)
-    _stack.devices.append(number)
+    _current.pushed.append(number)
     set_current(number)
 
 
@@ -735,11 +728,11 @@ def hipCtxPushCurrent(ctx: Any) -> None:
 def hipCtxSetCurrent(ctx: Any) -> None:
     """Put a context in the place of the one on top; None pops that; ``(hipError_t,)``. See `hipCtxPushCurrent`."""
     if ctx is None:
-        if _stack.devices:
+        if _current.pushed:
             _pop()
         return
     number = _device_of(ctx)
-    _stack.devices[-1:] = [number]
+    _current.pushed[-1:] = [number]
     set_current(number)
 
 

@@ -29,18 +29,7 @@ OK = hipError_t.hipSuccess  # looked up once: an attribute of an enum costs as m
 SUCCESS: Result = (OK,)
 
 # The exceptions of forebay, most special first.
-CODES: tuple[tuple[type[Exception], hipError_t], ...] = (
-    (errors.OutOfMemoryError, hipError_t.hipErrorOutOfMemory),
-    (errors.ClosedError, hipError_t.hipErrorContextIsDestroyed),
-    (errors.InvalidArgumentError, hipError_t.hipErrorInvalidValue),
-    (errors.ArgumentTypeError, hipError_t.hipErrorInvalidValue),
-    (errors.DeviceNotFoundError, hipError_t.hipErrorNoDevice),
-    (errors.BuildError, hipError_t.hipErrorInvalidImage),
-    (errors.NotSupportedError, hipError_t.hipErrorNotSupported),
-    (errors.TimeoutError, hipError_t.hipErrorNotReady),
-    (errors.DriverError, hipError_t.hipErrorLaunchFailure),
-    (errors.Error, hipError_t.hipErrorNotSupported),
-)
+CODES = [(getattr(errors, kind), hipError_t[code]) for kind, code in FACTS["codes of errors"].items()]
 
 # AMD's words, which programs print and compare; what they do not name is an unknown error.
 TEXTS = {hipError_t[name]: "".join(text) for name, text in FACTS["errors"].items()}

@@ -3,12 +3,18 @@
 They are in facts.json, and made of it here. A member of a structure has there what it is at first: a number, null for a
 pointer, a list, an enumerator, the name of a structure or class, of which each structure gets a new one, "object" for
 None in the place of any object, or how many bytes of 0.
+
+Vectors, `float4` and its like, are ctypes structures, which a launch takes as they are. Their sizes are HIP's: `float3`
+has 12 bytes. A kernel's own ``float3`` has 16 in OpenCL C; a launch knows that.
 """
 
 from __future__ import annotations
 
+import ctypes
 import enum
+import functools
 import json
+import operator
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -109,6 +115,50 @@ class Opaque(Record):
         return hash(bytes(self))
 
 
+class Vector(ctypes.Structure):
+    """One to four elements, x, y, z and w, given by position or by name; 0 where none is given."""
+
+    @classmethod
+    def PROPERTIES(cls) -> list[str]:
+        """Return the names of the elements."""
+        return [field[0] for field in cls._fields_]
+
+    @classmethod
+    def fromObj(cls, pyobj: Any) -> Any:
+        """Return it when it is one already, else make one of a sequence."""
+        return pyobj if isinstance(pyobj, cls) else cls(*pyobj)
+
+    def c_sizeof(self) -> int:
+        """Return its bytes."""
+        return ctypes.sizeof(self)
+
+    def as_c_void_p(self) -> ctypes.c_void_p:
+        """Return where it is, as a ctypes.c_void_p."""
+        return ctypes.c_void_p(ctypes.addressof(self))
+
+    def __getitem__(self, key: Any) -> Any:
+        names = self.PROPERTIES()
+        return getattr(self, key if key in names else names[key])
+
+    def __len__(self) -> int:
+        return len(self._fields_)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={self[name]!r}' for name in self.PROPERTIES())})"
+
+
+def flags_of(function: str) -> int:
+    """Return all the flags that a function of HIP takes."""
+    flags: list[int] = [FACTS["constants"][name] for name in FACTS["flags"][function]]
+    return functools.reduce(operator.or_, flags)
+
+
 def words(kind: type[Kind]) -> dict[str, Kind]:
     """Return enumerators by forebay's words for what they mean."""
     return {word: kind[name] for word, name in FACTS["words"][kind.__name__].items()}
@@ -162,3 +212,8 @@ for _name, _facts in FACTS["structures"].items():
 for _name, _of in FACTS["aliases"].items():
     if _of in FACTS["structures"]:
         globals()[_name] = globals()[_of]
+for _element, _type in FACTS["vectors"].items():
+    for _count in range(1, 5):
+        _fields = [(member, getattr(ctypes, f"c_{_type}")) for member in "xyzw"[:_count]]
+        _members = {"__doc__": f"A vector of {_element}, see `Vector`.", "__module__": __name__, "_fields_": _fields}
+        globals()[f"{_element}{_count}"] = type(f"{_element}{_count}", (Vector,), _members)

@@ -34,7 +34,7 @@ from forebay.core.errors import (
 )
 from forebay.core.process import Numbers
 from forebay.events.event import Event
-from forebay.hip import allocations, streams
+from forebay.hip import allocations, facts, streams
 from forebay.hip.allocations import Place, write
 from forebay.hip.compiled.calls import note_returned
 from forebay.hip.compiled.launch import kernel_arguments
@@ -60,23 +60,14 @@ from forebay.hip.errors import (
 from forebay.hip.facts import (
     Record,
     hipError_t,
-    hipExtent,
     hipGraphExecUpdateResult,
-    hipGraphInstantiateFlags,
-    hipGraphMemAttributeType,
     hipGraphNodeType,
     hipHostNodeParams,
     hipKernelNodeParams,
-    hipMemAllocationType,
     hipMemAllocNodeParams,
     hipMemcpy3DParms,
     hipMemcpyKind,
-    hipMemLocation,
-    hipMemLocationType,
-    hipMemoryType,
-    hipMemPoolProps,
     hipMemsetParams,
-    hipPitchedPtr,
     hipStreamCaptureMode,
     hipStreamCaptureStatus,
     words,
@@ -284,17 +275,12 @@ class PartedGraph:
         self._cut.close()
 
 
-def instantiate(graph: Graph, auto_free: bool) -> ExecutableGraph | PartedGraph:
-    """Return what runs a graph."""
-    return PartedGraph(graph) if has_marks(graph) else graph.instantiate(auto_free)
-
-
 # -- handles
 
 
 FIRST_GRAPH, FIRST_NODE, FIRST_EXECUTABLE = 9 << 60, 10 << 60, 11 << 60
 VALUE = hipError_t.hipErrorInvalidValue
-Flags = hipGraphInstantiateFlags
+Flags = facts.hipGraphInstantiateFlags
 ANY_FLAGS = int(  # as an enum its complement would be without bits that have no name
     Flags.hipGraphInstantiateFlagAutoFreeOnLaunch
     | Flags.hipGraphInstantiateFlagUpload
@@ -480,7 +466,8 @@ def _instantiate(graph: Any, flags: int) -> hipGraphExec:
         raise invalid(f"instantiating a graph: flags {flags!r}")
     handle = hipGraphExec(FIRST_EXECUTABLE + 16 * next(_numbers))
     with invalid_values():
-        handle.executable = instantiate(known.graph, bool(flags & Flags.hipGraphInstantiateFlagAutoFreeOnLaunch))
+        auto_free, made = bool(flags & Flags.hipGraphInstantiateFlagAutoFreeOnLaunch), known.graph
+        handle.executable = PartedGraph(made) if has_marks(made) else made.instantiate(auto_free)
     handle.flags, handle.device = flags, known.device
     _executables[handle.address] = handle
     return handle
@@ -797,8 +784,8 @@ def copy_params(dst: Any, src: Any, count: Any, kind: Any) -> hipMemcpy3DParms:
     nbytes = size_of(count)
     if nbytes == 0:
         raise invalid("a copy of 0 bytes")
-    dst_ptr, src_ptr = (hipPitchedPtr(ptr, nbytes, nbytes, 1) for ptr in (dst, src))
-    return hipMemcpy3DParms(dstPtr=dst_ptr, srcPtr=src_ptr, extent=hipExtent(nbytes, 1, 1), kind=kind)
+    dst_ptr, src_ptr = (facts.hipPitchedPtr(ptr, nbytes, nbytes, 1) for ptr in (dst, src))
+    return hipMemcpy3DParms(dstPtr=dst_ptr, srcPtr=src_ptr, extent=facts.hipExtent(nbytes, 1, 1), kind=kind)
 
 
 def has_rows(params: Any) -> bool:
@@ -1149,7 +1136,7 @@ def _set_in(executable: Any, node: Any, kind: str, given: Any) -> None:
         if has_rows(given) or (before is not None and has_rows(before)):
             raise invalid("rows are not changed in an executable graph")
     work = KINDS[kind].make(to.device, given)
-    if kind == "copy" and before is not None and hipMemcpyKind(before.kind) != given.kind:
+    if kind == "copy" and before is not None and facts.hipMemcpyKind(before.kind) != given.kind:
         raise invalid(f"the node copies {hipMemcpyKind(before.kind).name}: that is not changed")
     mark = mark_of(work)
     if mark is not None:
@@ -1247,9 +1234,10 @@ def hipGraphAddEventWaitNode(graph: Any, pDependencies: Any, numDependencies: in
 # -- memory
 
 
-Attr = hipGraphMemAttributeType
+Attr = facts.hipGraphMemAttributeType
 ATTRIBUTES = {attribute: name for name, attribute in words(Attr).items()}
-PINNED, ON_DEVICE = hipMemAllocationType.hipMemAllocationTypePinned, hipMemLocationType.hipMemLocationTypeDevice
+PINNED = facts.hipMemAllocationType.hipMemAllocationTypePinned
+ON_DEVICE = facts.hipMemLocationType.hipMemLocationTypeDevice
 
 
 # -- nodes
@@ -1271,8 +1259,8 @@ def hipGraphAddMemAllocNode(graph: Any, pDependencies: Any, numDependencies: int
     known, made, after = begin_node(graph, pDependencies, numDependencies)
     check_params(pNodeParams, hipMemAllocNodeParams)
     params: hipMemAllocNodeParams = pNodeParams
-    check_params(params.poolProps, hipMemPoolProps)
-    check_params(params.poolProps.location, hipMemLocation)
+    check_params(params.poolProps, facts.hipMemPoolProps)
+    check_params(params.poolProps.location, facts.hipMemLocation)
     where, nbytes = params.poolProps.location, size_of(params.bytesize)
     if params.poolProps.allocType != PINNED or where.type != ON_DEVICE:
         raise invalid("a graph allocates pinned memory of a device only")
@@ -1283,7 +1271,7 @@ def hipGraphAddMemAllocNode(graph: Any, pDependencies: Any, numDependencies: int
     if where.id != number_of(made.device):
         raise HipError(hipError_t.hipErrorNotSupported, f"the graph is of device {number_of(made.device)}")
     node = made.add_alloc(nbytes, "u1", after=after)
-    params.dptr = hand_out(DeviceArray, node.work.buffer, hipMemoryType.hipMemoryTypeDevice, pooled=True)  # type: ignore[attr-defined]
+    params.dptr = hand_out(DeviceArray, node.work.buffer, facts.hipMemoryType.hipMemoryTypeDevice, pooled=True)  # type: ignore[attr-defined]
     return known.handle_of(node)
 
 
@@ -1292,7 +1280,7 @@ def hipGraphMemAllocNodeGetParams(node: Any) -> hipMemAllocNodeParams:
     """Return ``(hipError_t, hipMemAllocNodeParams)``; hipErrorInvalidValue when the node allocates no memory."""
     work = _node_that(node, "alloc").node.work
     number = number_of(work.buffer.device)
-    props = hipMemPoolProps(allocType=PINNED, location=hipMemLocation(type=ON_DEVICE, id=number))
+    props = facts.hipMemPoolProps(allocType=PINNED, location=facts.hipMemLocation(type=ON_DEVICE, id=number))
     return hipMemAllocNodeParams(poolProps=props, bytesize=work.buffer.nbytes, dptr=_memory_pointer(work))
 
 

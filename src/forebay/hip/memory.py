@@ -26,7 +26,6 @@ from forebay.hip.errors import (
     alias,
     api,
     check_params,
-    define,
     enumerator,
     invalid,
     raised_as,
@@ -34,17 +33,16 @@ from forebay.hip.errors import (
 )
 from forebay.hip.facts import (
     Opaque,
+    flags_of,
     hipError_t,
     hipIpcEventHandle_st,
     hipIpcMemHandle_st,
     hipMemAccessFlags,
     hipMemLocation,
-    hipMemLocationType,
     hipMemoryAdvise,
     hipMemoryType,
     hipMemPoolAttr,
     hipMemRangeAttribute,
-    hipMemRangeCoherencyMode,
     hipPointer_attribute,
     hipPointerAttribute_t,
     words,
@@ -66,14 +64,7 @@ DEVICE_FLAGS = (
     facts.hipDeviceMallocUncached,
     facts.hipMallocSignalMemory,
 )
-HOST_FLAGS: int = (
-    facts.hipHostMallocPortable
-    | facts.hipHostMallocMapped
-    | facts.hipHostMallocWriteCombined
-    | facts.hipHostMallocNumaUser
-    | facts.hipHostMallocCoherent
-    | facts.hipHostMallocNonCoherent
-)
+HOST_FLAGS = flags_of("hipHostMalloc")
 
 
 def hand_out(kind: type[Any], memory: Any, where: hipMemoryType, flags: int = 0, pooled: bool = False) -> Any:
@@ -154,13 +145,10 @@ def hipHostMalloc(size: int, flags: int = 0) -> Any:
 hipHostAlloc: HipFunction = alias(hipHostMalloc, "hipHostAlloc", ", under its newer name")
 
 
-def _malloc_host(size: int) -> Any:
+@api(outputs=1)
+def hipMallocHost(size: int) -> Any:
+    """Do what `hipHostMalloc` does, without flags."""
     return hipHostMalloc.__wrapped__(size)  # type: ignore[attr-defined]
-
-
-hipMallocHost: HipFunction = define(
-    "hipMallocHost", _malloc_host, "Do what `hipHostMalloc` does, without flags.\n\n`size` is in bytes.", outputs=1
-)
 
 
 hipMemAllocHost: HipFunction = alias(hipMallocHost, "hipMemAllocHost")
@@ -317,12 +305,7 @@ def hipMemGetInfo() -> tuple[int, int]:
 # -- the program's own memory
 
 
-REGISTER_FLAGS: int = (
-    facts.hipHostRegisterPortable
-    | facts.hipHostRegisterMapped
-    | facts.hipHostRegisterIoMemory
-    | facts.hipHostRegisterReadOnly
-)
+REGISTER_FLAGS = flags_of("hipHostRegister")
 
 
 def _found_on_host(ptr: Any) -> tuple[Allocation, int]:
@@ -650,8 +633,8 @@ def hipPointerSetAttribute(value: Any, attribute: int, ptr: Any) -> None:
 
 
 Range, Advice = hipMemRangeAttribute, hipMemoryAdvise
-FINE = int(hipMemRangeCoherencyMode.hipMemRangeCoherencyModeFineGrain)
-COARSE = int(hipMemRangeCoherencyMode.hipMemRangeCoherencyModeCoarseGrain)
+FINE = int(facts.hipMemRangeCoherencyMode.hipMemRangeCoherencyModeFineGrain)
+COARSE = int(facts.hipMemRangeCoherencyMode.hipMemRangeCoherencyModeCoarseGrain)
 # What a program has said of an allocation, at first; as in HIP it counts for all of it.
 HINTS: dict[hipMemRangeAttribute, Any] = {
     Range.hipMemRangeAttributeReadMostly: 0,
@@ -689,9 +672,9 @@ def _place(device: Any) -> int:
 def _place_of(location: Any) -> int:
     """Return the number of a hipMemLocation's device, or hipCpuDeviceId."""
     check_params(location, hipMemLocation)
-    if location.type == hipMemLocationType.hipMemLocationTypeDevice:
+    if location.type == facts.hipMemLocationType.hipMemLocationTypeDevice:
         return device_number(location.id)
-    if location.type == hipMemLocationType.hipMemLocationTypeInvalid:
+    if location.type == facts.hipMemLocationType.hipMemLocationTypeInvalid:
         raise invalid("the location is nowhere: its type is not set")
     return facts.hipCpuDeviceId
 

@@ -55,10 +55,7 @@ from forebay.hip.facts import (
     hipError_t,
     hipFuncAttribute,
     hipFuncAttributes,
-    hipFuncCache_t,
     hipFunction_attribute,
-    hipMemoryType,
-    hipSharedMemConfig,
 )
 from forebay.hip.memory import pointer_to
 from forebay.hip.pointers import DeviceArray, Number, address_of, handle_number, host_view
@@ -319,7 +316,7 @@ def hipModuleGetGlobal(hmod: Any, name: Any) -> tuple[DeviceArray, int]:
             buffer = None
         if buffer is None:
             raise HipError(hipError_t.hipErrorNotFound, f"the module has no variable {text!r} that the host may reach")
-        allocation = Allocation(buffer, hipMemoryType.hipMemoryTypeDevice, known.device, variable=True)
+        allocation = Allocation(buffer, facts.hipMemoryType.hipMemoryTypeDevice, known.device, variable=True)
         known.variables[text] = allocation
         allocations.enter(allocation)
     allocation = known.variables[text]
@@ -609,7 +606,7 @@ def hipFuncSetCacheConfig(func: Any, config: int) -> None:
     hipErrorInvalidDeviceFunction for anything but a function, hipErrorInvalidValue for anything but a hipFuncCache_t.
     """
     kernel_of(func)
-    enumerator(hipFuncCache_t, config, "no configuration of the cache")
+    enumerator(facts.hipFuncCache_t, config, "no configuration of the cache")
 
 
 @api()
@@ -620,7 +617,7 @@ def hipFuncSetSharedMemConfig(func: Any, config: int) -> None:
     hipSharedMemConfig.
     """
     kernel_of(func)
-    enumerator(hipSharedMemConfig, config, "no configuration of shared memory")
+    enumerator(facts.hipSharedMemConfig, config, "no configuration of shared memory")
 
 
 # -- occupancy

@@ -40,7 +40,7 @@ from forebay.hip.errors import (
     define,
     invalid,
 )
-from forebay.hip.facts import hipError_t
+from forebay.hip.facts import flags_of, hipError_t
 from forebay.hip.pointers import Number, address_of, handle_number
 from forebay.queues.graphs.step import Step
 from forebay.queues.queue import Queue, note_unseen_wait, stop_checking
@@ -242,30 +242,6 @@ hipStreamCallback_t.__doc__ = "The type of a C function for `hipStreamAddCallbac
 hipHostFn_t.__doc__ = "The type of a C function for `hipLaunchHostFunc`."
 
 
-def _is_c_function(function: Any) -> bool:
-    return isinstance(function, ctypes._CFuncPtr)  # type: ignore[attr-defined]
-
-
-def _c_function(function: Any, prototype: Any) -> Any:
-    """Return something to call for an address, or None for anything but an address."""
-    if isinstance(function, (int, np.integer, ctypes.c_void_p, Address)):
-        address = address_of(function)[0]
-        if address == 0:
-            raise invalid("a callback at address 0")
-        return prototype(address)
-    return None
-
-
-def _word(data: Any) -> Any:
-    """Return what a C function gets for its user data: an address, or an object that has none as it is."""
-    if data is None or isinstance(data, (int, ctypes.c_void_p, ctypes.c_char_p, ctypes.py_object)):
-        return data
-    try:
-        return ctypes.c_void_p(address_of(data)[0])
-    except (ArgumentTypeError, InvalidArgumentError):
-        return ctypes.py_object(data)
-
-
 def host_call(function: Any, data: Any, prototype: Any = hipHostFn_t, before: tuple[Any, ...] = ()) -> Any:
     """Return what `Queue.host` is given for a callback and its user data.
 
@@ -277,21 +253,26 @@ def host_call(function: Any, data: Any, prototype: Any = hipHostFn_t, before: tu
     """
     if function is None:
         raise invalid("there is nothing to call: None")
-    c_function = function if _is_c_function(function) else _c_function(function, prototype)
-    if c_function is not None:
-        if not c_function:
+    call: Callable[..., Any] = function
+    arguments = (*before, data)
+    if isinstance(function, (int, np.integer, ctypes.c_void_p, Address)):
+        call = prototype(address_of(function)[0])
+    if isinstance(call, ctypes._CFuncPtr):  # type: ignore[attr-defined]
+        if not call:
             raise invalid("a callback at address 0")
-        word = _word(data)
-        arguments = tuple(int(each) for each in before)
-        call: Callable[[], Any] = lambda: c_function(*arguments, word)  # noqa: E731
-    elif callable(function):
-        call = lambda: function(*before, data)  # noqa: E731
-    else:
+        word = data
+        if data is not None and not isinstance(data, (int, ctypes.c_void_p, ctypes.c_char_p, ctypes.py_object)):
+            try:
+                word = ctypes.c_void_p(address_of(data)[0])
+            except (ArgumentTypeError, InvalidArgumentError):
+                word = ctypes.py_object(data)
+        arguments = (*map(int, before), word)
+    elif not callable(call):
         raise ArgumentTypeError(f"a callback is called; {type(function).__name__} cannot be")
 
     def run() -> None:
         try:
-            call()
+            call(*arguments)
         except BaseException as error:
             raise RaisedInCallback(error) from error
 
@@ -477,13 +458,7 @@ hipStreamWriteValue64: HipFunction = _writing(64)
 # -- events
 
 
-EVENT_FLAGS: int = (
-    facts.hipEventBlockingSync
-    | facts.hipEventDisableTiming
-    | facts.hipEventInterprocess
-    | facts.hipEventReleaseToDevice
-    | facts.hipEventReleaseToSystem
-)
+EVENT_FLAGS = flags_of("hipEventCreateWithFlags")
 BOTH_RELEASES: int = facts.hipEventReleaseToDevice | facts.hipEventReleaseToSystem
 FIRST_EVENT = 1 << 61
 

@@ -55,21 +55,17 @@ from forebay.hip.facts import (
     HIP_RESOURCE_VIEW_DESC,
     HIP_TEXTURE_DESC,
     Record,
+    flags_of,
     hipArray_Format,
     hipChannelFormatDesc,
-    hipChannelFormatKind,
     hipError_t,
     hipExtent,
-    hipMemoryType,
     hipResourceDesc,
     hipResourceType,
     hipResourceViewDesc,
-    hipResourceViewFormat,
     hipTextureAddressMode,
     hipTextureDesc,
-    hipTextureFilterMode,
     hipTextureReadMode,
-    words,
 )
 from forebay.hip.modules import hipModuleGetGlobal, module_of, text_of
 from forebay.hip.pointers import Number, Pointer, address_of, handle_number
@@ -79,11 +75,11 @@ from forebay.queues.memory.buffer import Buffer
 from forebay.queues.queue import Queue
 
 # By the number that the kernels' headers have for a type (hip/textures/texels.h).
-ARRAY_FORMATS = tuple(words(hipArray_Format).values())
-TYPES = tuple(words(hipArray_Format))
-CHANNEL_KINDS = words(hipChannelFormatKind)
+ARRAY_FORMATS = tuple(facts.words(hipArray_Format).values())
+TYPES = tuple(facts.words(hipArray_Format))
+CHANNEL_KINDS = facts.words(facts.hipChannelFormatKind)
 CHANNELS = (1, 2, 4)
-FIRST_VIEW = hipResourceViewFormat.hipResViewFormatUnsignedChar1
+FIRST_VIEW = facts.hipResourceViewFormat.hipResViewFormatUnsignedChar1
 
 
 class Format(NamedTuple):
@@ -163,9 +159,7 @@ def hipCreateChannelDesc(x: int, y: int, z: int, w: int, f: int) -> hipChannelFo
 
 
 FACES = 6
-ARRAY_FLAGS = (
-    facts.hipArrayLayered | facts.hipArrayCubemap | facts.hipArraySurfaceLoadStore | facts.hipArrayTextureGather
-)
+ARRAY_FLAGS = flags_of("hipMalloc3DArray")
 
 _arrays: Handles[hipArray] = Handles("an array", hipError_t.hipErrorContextIsDestroyed)
 
@@ -191,7 +185,7 @@ class hipArray(Number):
         self.objects: set[int] = set()
         memory = current_device().empty(self.row * self.rows * self.slices, "u1")
         self.device = current_number()
-        self.allocation = Allocation(memory, hipMemoryType.hipMemoryTypeArray, self.device)
+        self.allocation = Allocation(memory, facts.hipMemoryType.hipMemoryTypeArray, self.device)
         self.address = self.allocation.base
         allocations.enter(self.allocation)
         _arrays[self.address] = self
@@ -492,7 +486,7 @@ def texture_bytes(place: TextureMemory, texture: hipTextureDesc) -> bytes:
     """
     try:
         modes = [hipTextureAddressMode(mode) for mode in list(texture.addressMode)[:3]]
-        linear = hipTextureFilterMode(texture.filterMode) == hipTextureFilterMode.hipFilterModeLinear
+        linear = facts.hipTextureFilterMode(texture.filterMode) == facts.hipTextureFilterMode.hipFilterModeLinear
         normalized = hipTextureReadMode(texture.readMode) == hipTextureReadMode.hipReadModeNormalizedFloat
         border = [float(value) for value in list(texture.borderColor)[:4]]
     except (ValueError, TypeError) as error:
@@ -564,7 +558,7 @@ class _Object(Pointer):
             memory.close()
             raise
         self.device = current_number()
-        self.allocation = Allocation(memory, hipMemoryType.hipMemoryTypeArray, self.device)
+        self.allocation = Allocation(memory, facts.hipMemoryType.hipMemoryTypeArray, self.device)
         self.address, self._owner, self.buffer = self.allocation.base, self.allocation, memory
         self.place = place
         allocations.enter(self.allocation)
@@ -642,7 +636,7 @@ def make_texture(resource: Any, texture: Any, view: Any) -> hipTextureObject_t:
         check_params(view, hipResourceViewDesc)
         if resource.resType not in Arrays:
             raise invalid("a view is for arrays")
-        if view.format != hipResourceViewFormat.hipResViewFormatNone:
+        if view.format != facts.hipResourceViewFormat.hipResViewFormatNone:
             place = place.as_format(Format.of_view(view.format))
     return hipTextureObject_t(place, resource, texture, view)
 
