@@ -78,11 +78,13 @@ def in_order(name: str, function: Any, blocks: str = "", **renamed: str) -> HipF
     return define(name, function, doc, 0, **renamed)
 
 
-def blocking(name: str, function: Any, waits: bool = True, on: Any = None) -> HipFunction:
-    """Return HIP's function of this name, which does on the null stream what a function does on that it ends with.
+def blocking(function: Any, name: str = "", waits: bool = True, on: Any = None) -> HipFunction:
+    """Return HIP's function, which does on the null stream what this function does on that it ends with.
 
     Parameters
     ----------
+    name : str, optional
+        HIP's; that of the function.
     waits : bool
         Whether it blocks until all is done. If not, the function decides: it gets `BLOCKS` for a stream.
     on : object
@@ -93,12 +95,12 @@ def blocking(name: str, function: Any, waits: bool = True, on: Any = None) -> Hi
         if not waits:
             function(*args, BLOCKS)
             return
-        refuse_synchronous(name)
+        refuse_synchronous(name or function.__name__)
         function(*args, on)
         queue_of(on).finish()
 
     *parameters, _ = inspect.signature(function).parameters.values()
-    return made(name, parameters, function.__doc__, call, like=function)
+    return made(name or function.__name__, parameters, function.__doc__, call, like=function)
 
 
 def pair(
@@ -106,7 +108,7 @@ def pair(
 ) -> tuple[HipFunction, HipFunction]:
     """Return HIP's function of this name, and the one in the order of a stream; see `blocking` and `in_order`."""
     waits = waits and blocks != NEVER
-    return blocking(name, function, waits), in_order(f"{name}Async", function, blocks, **renamed)
+    return blocking(function, name, waits), in_order(f"{name}Async", function, blocks, **renamed)
 
 
 def check_kind(kind: Any) -> tuple[bool, bool]:
@@ -660,7 +662,7 @@ def _copy_as(kind: type[Record], what: str) -> Any:
 _rows, _unaligned = _copy_as(facts.hip_Memcpy2D, "rows"), _copy_as(facts.hip_Memcpy2D, "rows of any alignment")
 _planes = _copy_as(facts.HIP_MEMCPY3D, "rows and planes")
 hipMemcpyParam2D, hipMemcpyParam2DAsync = pair("hipMemcpyParam2D", _rows)
-hipDrvMemcpy2DUnaligned: HipFunction = blocking("hipDrvMemcpy2DUnaligned", _unaligned)
+hipDrvMemcpy2DUnaligned: HipFunction = blocking(_unaligned, "hipDrvMemcpy2DUnaligned")
 hipDrvMemcpy3D, hipDrvMemcpy3DAsync = pair("hipDrvMemcpy3D", _planes)
 
 
@@ -784,7 +786,8 @@ def _copy_2d_from_array(
 hipMemcpy2DFromArray, hipMemcpy2DFromArrayAsync = pair("hipMemcpy2DFromArray", _copy_2d_from_array)
 
 
-def _copy_2d_between_arrays(
+@blocking
+def hipMemcpy2DArrayToArray(
     dst: Any, wOffsetDst: int, hOffsetDst: int, src: Any, wOffsetSrc: int, hOffsetSrc: int, width: int, height: int,
     kind: int = Kind.hipMemcpyDeviceToDevice, stream: Any = None,
 ) -> None:  # fmt: skip
@@ -797,9 +800,6 @@ def _copy_2d_between_arrays(
     to = _side(array_of(dst), (wOffsetDst, hOffsetDst, 0), hipExtent(columns, rows, 1))
     source = _side(array_of(src), (wOffsetSrc, hOffsetSrc, 0), hipExtent(columns, rows, 1))
     _copy_between(to, source, columns, rows, kind, queue_of(stream))
-
-
-hipMemcpy2DArrayToArray: HipFunction = blocking("hipMemcpy2DArrayToArray", _copy_2d_between_arrays)
 
 
 def _linear(array: hipArray, x: Any, y: Any, nbytes: int) -> tuple[hipPitchedPtr, hipPos]:
@@ -834,8 +834,8 @@ def _copy_from_array(
     _copy_between(_memory(dst, nbytes, 1), source, nbytes, 1, kind, queue_of(stream))
 
 
-hipMemcpyToArray: HipFunction = blocking("hipMemcpyToArray", _copy_to_array)
-hipMemcpyFromArray: HipFunction = blocking("hipMemcpyFromArray", _copy_from_array)
+hipMemcpyToArray: HipFunction = blocking(_copy_to_array, "hipMemcpyToArray")
+hipMemcpyFromArray: HipFunction = blocking(_copy_from_array, "hipMemcpyFromArray")
 
 
 _from_array_spt = named(
@@ -847,7 +847,7 @@ _from_array_spt = named(
     srcArray="src",
     wOffset="wOffsetSrc",
 )
-hipMemcpyFromArray_spt: HipFunction = blocking("hipMemcpyFromArray_spt", _from_array_spt, on=hipStreamPerThread)
+hipMemcpyFromArray_spt: HipFunction = blocking(_from_array_spt, "hipMemcpyFromArray_spt", on=hipStreamPerThread)
 
 
 def _copy_htoa(dstArray: Any, dstOffset: int, srcHost: Any, count: int, stream: Any = None) -> None:
@@ -866,7 +866,8 @@ def _copy_atoh(dst: Any, srcArray: Any, srcOffset: int, count: int, stream: Any 
     _copy_from_array(dst, srcArray, srcOffset, 0, count, Kind.hipMemcpyDeviceToHost, stream)
 
 
-def _copy_atod(dstDevice: Any, srcArray: Any, srcOffset: int, ByteCount: int, stream: Any = None) -> None:
+@blocking
+def hipMemcpyAtoD(dstDevice: Any, srcArray: Any, srcOffset: int, ByteCount: int, stream: Any = None) -> None:
     """Copy bytes from an array, from a byte of it on, to memory of the device; ``(hipError_t,)``. Blocks.
 
     `ByteCount` bytes, from `srcOffset` bytes into `srcArray` to `dstDevice`. Errors as for `hipMemcpyToArray`.
@@ -874,7 +875,8 @@ def _copy_atod(dstDevice: Any, srcArray: Any, srcOffset: int, ByteCount: int, st
     _copy_from_array(dstDevice, srcArray, srcOffset, 0, ByteCount, Kind.hipMemcpyDeviceToDevice, stream)
 
 
-def _copy_dtoa(dstArray: Any, dstOffset: int, srcDevice: Any, ByteCount: int, stream: Any = None) -> None:
+@blocking
+def hipMemcpyDtoA(dstArray: Any, dstOffset: int, srcDevice: Any, ByteCount: int, stream: Any = None) -> None:
     """Copy bytes from memory of the device into an array, from a byte of it on; ``(hipError_t,)``. Blocks.
 
     `ByteCount` bytes from `srcDevice`, to `dstOffset` bytes into `dstArray`. Errors as for `hipMemcpyToArray`.
@@ -882,7 +884,8 @@ def _copy_dtoa(dstArray: Any, dstOffset: int, srcDevice: Any, ByteCount: int, st
     _copy_to_array(dstArray, dstOffset, 0, srcDevice, ByteCount, Kind.hipMemcpyDeviceToDevice, stream)
 
 
-def _copy_atoa(
+@blocking
+def hipMemcpyAtoA(
     dstArray: Any, dstOffset: int, srcArray: Any, srcOffset: int, ByteCount: int, stream: Any = None
 ) -> None:
     """Copy bytes from one array to another, from a byte of each on; ``(hipError_t,)``. Blocks.
@@ -898,9 +901,6 @@ def _copy_atoa(
 
 hipMemcpyHtoA, hipMemcpyHtoAAsync = pair("hipMemcpyHtoA", _copy_htoa, count="ByteCount")
 hipMemcpyAtoH, hipMemcpyAtoHAsync = pair("hipMemcpyAtoH", _copy_atoh, dst="dstHost", count="ByteCount")
-hipMemcpyAtoD: HipFunction = blocking("hipMemcpyAtoD", _copy_atod)
-hipMemcpyDtoA: HipFunction = blocking("hipMemcpyDtoA", _copy_dtoa)
-hipMemcpyAtoA: HipFunction = blocking("hipMemcpyAtoA", _copy_atoa)
 
 
 # -- variables of modules

@@ -10,8 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from forebay.hip.compiled.calls import is_null
 from forebay.hip.errors import OK, HipError, Result, api
@@ -19,20 +18,8 @@ from forebay.hip.facts import FACTS, hipError_t
 from forebay.hip.streams import hipStreamPerThread, hipStreamSynchronize
 
 
-@dataclass(frozen=True)
-class Subject:
-    """Functions with one reason.
-
-    Attributes
-    ----------
-    name : str
-    reason : str
-        Why they cannot be.
-    instead : str
-        The other way; empty where there is none.
-    outputs : dict
-        How many values follow the code of each, by its name.
-    """
+class Subject(NamedTuple):
+    """Functions that cannot be for one reason, the other way where there is one, and how many outputs each has."""
 
     name: str
     reason: str
@@ -66,46 +53,29 @@ def unavailable() -> dict[str, Callable[..., Result]]:
 # -- the thread's own null stream
 
 
-def _with_stream(function: Callable[..., Result]) -> Callable[..., Result]:
-    signature = inspect.signature(function)
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Result:
-        bound = signature.bind(*args, **kwargs)
-        if is_null(bound.arguments.get("stream")):
-            bound.arguments["stream"] = hipStreamPerThread
-        return function(*bound.args, **bound.kwargs)
-
-    return call
-
-
-def _blocking(function: Callable[..., Result], does: Callable[..., Result]) -> Callable[..., Result]:
+def _per_thread(name: str, functions: Mapping[str, Callable[..., Result]], blocks: bool) -> Callable[..., Result]:
+    function, does = functions[name], functions[f"{name}Async" if blocks else name]
     signature = inspect.signature(function)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Result:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        result = does(*bound.args, stream=hipStreamPerThread)
-        return hipStreamSynchronize(hipStreamPerThread) if result[0] == OK else result
+        if is_null(bound.arguments.get("stream")):
+            bound.arguments["stream"] = hipStreamPerThread
+        result = does(**bound.arguments)
+        return hipStreamSynchronize(hipStreamPerThread) if blocks and result[0] == OK else result
 
+    call.__doc__ = f"""Do what `{name}` does, with `hipStreamPerThread` for the null stream.{
+        " Blocks until it is done." if blocks else ""
+    }
+
+    {", ".join(f"`{each}`" for each in signature.parameters)} and the codes as there."""
+    call.__name__ = call.__qualname__ = f"{name}_spt"
     return call
-
-
-def _named(made: Callable[..., Result], name: str, blocks: str) -> Callable[..., Result]:
-    made.__doc__ = f"""Do what `{name}` does, with `hipStreamPerThread` for the null stream.{blocks}
-
-    {", ".join(f"`{each}`" for each in inspect.signature(made).parameters)} and the codes as there."""
-    made.__name__ = made.__qualname__ = f"{name}_spt"
-    return made
 
 
 def per_thread(functions: Mapping[str, Callable[..., Result]]) -> dict[str, Callable[..., Result]]:
     """Return these functions by name, made from those of HIP. Each that blocks does what its Async variant does."""
-    made = {}
-    for name in (f"hip{each}" for each in FACTS["per thread"]["in order"]):
-        made[f"{name}_spt"] = _named(_with_stream(functions[name]), name, "")
-    for name in (f"hip{each}" for each in FACTS["per thread"]["blocking"]):
-        does = _blocking(functions[name], functions[f"{name}Async"])
-        made[f"{name}_spt"] = _named(does, name, " Blocks until it is done.")
-    return made
+    named = [(f"hip{each}", kind == "blocking") for kind, names in FACTS["per thread"].items() for each in names]
+    return {f"{name}_spt": _per_thread(name, functions, blocks) for name, blocks in named}

@@ -351,13 +351,12 @@ def function_of(function: Any) -> Function:
 
 def _given_bytes(parameter: Parameter) -> int:
     """How many bytes of a value there are: HIP's float3 has 12, and the kernel's 16."""
-    return parameter.nbytes if parameter.dtype is None else parameter.dtype.itemsize
+    return parameter.nbytes if parameter.kind == "pointer" or parameter.dtype is None else parameter.dtype.itemsize
 
 
 def _value_at(parameter: Parameter, address: int) -> Any:
     """The value for a parameter that is at this address."""
-    nbytes = parameter.nbytes if parameter.kind == "pointer" else _given_bytes(parameter)
-    return _value_of(parameter, ctypes.string_at(address, nbytes))
+    return _value_of(parameter, ctypes.string_at(address, _given_bytes(parameter)))
 
 
 def _value_of(parameter: Parameter, data: bytes) -> Any:
@@ -409,8 +408,7 @@ def _words(of: Any, count: int) -> Any:
 def _value_from(parameter: Parameter, item: Any) -> Any:
     """The value for a parameter from an entry of a list of ``kernelParams``, which says where its bytes are."""
     what = f"kernelParams, parameter {parameter.name!r}"
-    nbytes = parameter.nbytes if parameter.kind == "pointer" else _given_bytes(parameter)
-    place = Place(np.asarray(item) if isinstance(item, np.generic) else item, nbytes, what)
+    place = Place(np.asarray(item) if isinstance(item, np.generic) else item, _given_bytes(parameter), what)
     if not place.in_host_memory:
         raise invalid(
             f"{what}: this is memory of the device, but an entry says where in the host's memory the argument is; pass "

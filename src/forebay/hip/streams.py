@@ -14,6 +14,8 @@ the host reads the value again and again, and then releases the stream: up to a 
 from __future__ import annotations
 
 import ctypes
+import functools
+import operator
 import threading
 import time
 from collections.abc import Callable
@@ -373,33 +375,29 @@ def _place(ptr: Any, element: np.dtype[Any]) -> Place:
     return place
 
 
-def _wait(stream: Any, ptr: Any, value: int, flags: int, mask: int | None, dtype: str) -> None:
-    element = np.dtype(dtype)
-    bits = (1 << 8 * element.itemsize) - 1
-    queue = queue_of(stream)
-    place = _place(ptr, element)
-    if flags not in CONDITIONS:
-        raise invalid(f"no comparison: flags {flags}")
-    queue._refuse_in_capture("hipStreamWaitValue")
-    under = bits if mask is None else mask & bits
-    reader, holds, wanted = _Reader(place, element), CONDITIONS[flags], value & bits
-    arrived = threading.Event()
-    queue.host(arrived.set)
-    gate = queue.gate()
-    note_unseen_wait(queue)
-    threading.Thread(
-        target=_let_go,
-        args=(reader, lambda there: holds(there, wanted, under, bits), arrived, gate),
-        name="forebay wait for a value",
-        daemon=True,
-    ).start()
+def _waiting(size: int) -> Any:
+    element, bits = np.dtype(f"u{size // 8}"), (1 << size) - 1
 
-
-def _waiting(bits: int) -> Any:
     def wait(stream: Any, ptr: Any, value: int, flags: int, mask: int | None = None) -> None:
-        _wait(stream, ptr, value, flags, mask, f"u{bits // 8}")
+        queue = queue_of(stream)
+        place = _place(ptr, element)
+        if flags not in CONDITIONS:
+            raise invalid(f"no comparison: flags {flags}")
+        queue._refuse_in_capture("hipStreamWaitValue")
+        under = bits if mask is None else mask & bits
+        reader, holds, wanted = _Reader(place, element), CONDITIONS[flags], value & bits
+        arrived = threading.Event()
+        queue.host(arrived.set)
+        gate = queue.gate()
+        note_unseen_wait(queue)
+        threading.Thread(
+            target=_let_go,
+            args=(reader, lambda there: holds(there, wanted, under, bits), arrived, gate),
+            name="forebay wait for a value",
+            daemon=True,
+        ).start()
 
-    doc = f"""Hold the stream until the {bits} bits at `ptr` meet the condition; ``(hipError_t,)``. Does not block.
+    doc = f"""Hold the stream until the {size} bits at `ptr` meet the condition; ``(hipError_t,)``. Does not block.
 
     `value` is what they are compared with; `stream` is a stream, None or 0.
 
@@ -413,42 +411,34 @@ def _waiting(bits: int) -> Any:
     The host looks, up to a millisecond late (see this module), also at memory of the host that the device cannot map.
     hipErrorInvalidValue without memory that is from here, or for other flags.
     """
-    return define(f"hipStreamWaitValue{bits}", wait, doc)
+    return define(f"hipStreamWaitValue{size}", wait, doc)
 
 
 hipStreamWaitValue32: HipFunction = _waiting(32)
 hipStreamWaitValue64: HipFunction = _waiting(64)
 
 
-def _write(stream: Any, ptr: Any, value: int, flags: int, dtype: str) -> None:
-    element = np.dtype(dtype)
-    queue = queue_of(stream)
-    if flags:
-        raise invalid(f"flags have to be 0, not {flags}")
-    place, number = _place(ptr, element), value & ((1 << 8 * element.itemsize) - 1)
-    if place.buffer is not None:
-        queue.fill(place.buffer.view(element), number)
-        return
-    there = place.bytes().view(element)
+def _writing(size: int) -> Any:
+    element = np.dtype(f"u{size // 8}")
 
-    def write() -> None:
-        there[0] = number
-
-    queue.host(write)
-
-
-def _writing(bits: int) -> Any:
     def write(stream: Any, ptr: Any, value: int, flags: int = 0) -> None:
-        _write(stream, ptr, value, flags, f"u{bits // 8}")
+        queue = queue_of(stream)
+        if flags:
+            raise invalid(f"flags have to be 0, not {flags}")
+        place, number = _place(ptr, element), value & ((1 << size) - 1)
+        if place.buffer is not None:
+            queue.fill(place.buffer.view(element), number)
+        else:
+            queue.host(functools.partial(operator.setitem, place.bytes().view(element), 0, number))
 
-    doc = f"""Write {bits} bits when the stream gets there; ``(hipError_t,)``.
+    doc = f"""Write {size} bits when the stream gets there; ``(hipError_t,)``.
 
     `value` goes to `ptr`; `flags` have to be 0, and `stream` is a stream, None or 0.
 
     In memory of the host that the device cannot map, the host writes it, and the stream waits for that. Does not block.
     hipErrorInvalidValue without memory, or for flags.
     """
-    return define(f"hipStreamWriteValue{bits}", write, doc)
+    return define(f"hipStreamWriteValue{size}", write, doc)
 
 
 hipStreamWriteValue32: HipFunction = _writing(32)

@@ -15,7 +15,7 @@ import struct
 import threading
 import weakref
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -512,11 +512,6 @@ def texture_bytes(place: TextureMemory, texture: hipTextureDesc) -> bytes:
     return _packed(place, known, modes, linear, scale, divisor, border)
 
 
-def surface_bytes(place: TextureMemory) -> bytes:
-    """Return the descriptor of a surface."""
-    return _packed(place, NO_FORMAT, [hipTextureAddressMode.hipAddressModeClamp] * 3, False, (1, 1, 1), 1, [0.0] * 4)
-
-
 def _packed(
     place: TextureMemory,
     known: int,
@@ -567,6 +562,9 @@ class _Object(Pointer):
             place.array.objects.add(self.address)
 
 
+ThisObject = TypeVar("ThisObject", bound=_Object)
+
+
 class hipTextureObject_t(_Object):
     """A texture object; compares, hashes and converts like its number."""
 
@@ -582,7 +580,8 @@ class hipSurfaceObject_t(_Object):
     """A surface object; compares, hashes and converts like its number."""
 
     def __init__(self, place: TextureMemory) -> None:
-        super().__init__(place, surface_bytes(place))
+        clamp = [hipTextureAddressMode.hipAddressModeClamp] * 3
+        super().__init__(place, _packed(place, NO_FORMAT, clamp, False, (1, 1, 1), 1, [0.0] * 4))
 
 
 def upload(device: Device, memory: Any, data: bytes) -> None:
@@ -601,28 +600,23 @@ def _forget_uploads(_: int) -> None:
         _uploads.clear()
 
 
-def _is_older(object: Any, known: _Object) -> bool:
-    """Whether this is an object that was destroyed, and another has its number now."""
-    return isinstance(object, _Object) and object is not known
-
-
-def texture_object(object: Any) -> hipTextureObject_t:
-    """Return the texture object of this handle; hipErrorInvalidValue for any other."""
-    known = _objects.get(handle_number(object, "a texture object"))
-    if not isinstance(known, hipTextureObject_t) or _is_older(object, known):
-        raise invalid(f"no texture object: {object!r}")
+def _known(object: Any, kind: type[ThisObject]) -> ThisObject:
+    """Return the object of this kind and handle; hipErrorInvalidValue for any other."""
+    known = _objects.find(object)
+    # An object that was destroyed may have had the number of another one.
+    if not isinstance(known, kind) or (isinstance(object, _Object) and object is not known):
+        raise invalid(f"{object!r} is no {kind.__name__}, or was destroyed")
     return known
 
 
 def destroy(object: Any, kind: type[_Object]) -> None:
     """End an object; launches that were submitted complete."""
-    number = handle_number(object, "an object")
-    known = _objects.get(number)
-    if not isinstance(known, kind) or _is_older(object, known) or _objects.pop(number, None) is not known:
-        raise invalid(f"{number:#x} is no {kind.__name__}, or was destroyed")
+    known = _known(object, kind)
+    if _objects.pop(known.address, None) is not known:
+        raise invalid("another thread has just destroyed it")
     if known.place.array is not None:
-        known.place.array.objects.discard(number)
-    allocations.take(number)
+        known.place.array.objects.discard(known.address)
+    allocations.take(known.address)
     known.allocation.close()
 
 
@@ -686,7 +680,7 @@ def _asked(member: str, kind: type[Record], without: str = "no object") -> HipFu
 
 def copy_of_member(textureObject: Any, member: str) -> Any:
     """Return a copy of a structure that a texture object was made with; hipErrorInvalidValue when there is none."""
-    found = getattr(texture_object(textureObject), member)
+    found = getattr(_known(textureObject, hipTextureObject_t), member)
     if found is None:
         raise invalid(f"the texture object was made without a {member}")
     return found.copy()
@@ -779,7 +773,7 @@ hipTexObjectDestroy: HipFunction = alias(hipDestroyTextureObject, "hipTexObjectD
 @api(outputs=1)
 def hipTexObjectGetResourceDesc(texObject: Any) -> HIP_RESOURCE_DESC:
     """Return ``(hipError_t, HIP_RESOURCE_DESC)`` of an object; hipErrorInvalidValue for no object."""
-    found = texture_object(texObject)
+    found = _known(texObject, hipTextureObject_t)
     made, resource = HIP_RESOURCE_DESC(found.resource.resType), found.resource
     made.res.array.hArray = resource.res.array.array
     if resource.resType in RESOURCE_MEMBERS:
@@ -795,7 +789,7 @@ def hipTexObjectGetResourceDesc(texObject: Any) -> HIP_RESOURCE_DESC:
 @api(outputs=1)
 def hipTexObjectGetTextureDesc(texObject: Any) -> HIP_TEXTURE_DESC:
     """Return ``(hipError_t, HIP_TEXTURE_DESC)`` of an object; hipErrorInvalidValue for no object."""
-    given = texture_object(texObject).texture.copy()
+    given = _known(texObject, hipTextureObject_t).texture.copy()
     flags = 0 if given.readMode == READ.hipReadModeNormalizedFloat else facts.HIP_TRSF_READ_AS_INTEGER
     flags |= facts.HIP_TRSF_NORMALIZED_COORDINATES if given.normalizedCoords else 0
     return HIP_TEXTURE_DESC(**{name: given[name] for name in SHARED}, flags=flags)

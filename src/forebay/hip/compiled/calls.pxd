@@ -53,6 +53,6 @@ cdef inline Queue queue_of(object stream):
     return other_queue_of(stream)
 
 
-cdef object find_queue(object stream)
-cdef object find_buffer(object pointer)
+cdef object find_queue  # called with a stream, or a pointer
+cdef object find_buffer
 cpdef bint is_null(object thing) except -1

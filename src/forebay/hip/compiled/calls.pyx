@@ -247,14 +247,14 @@ cdef extern from *:
 
 stream_class = None
 pointer_class = None
+find_queue = None
+find_buffer = None
 cdef Queue null_queue = None
 cdef object guard = object()  # whose critical section guards it
 cdef frozenset never_null = frozenset([tuple, list, str, bytes, bytearray, np.ndarray])  # what most programs pass
 cdef tuple numbers = (int, np.integer)
 cdef tuple ctypes_pointers = (ctypes.c_void_p, ctypes._Pointer)
 cdef object number_class = ()  # of handles and pointers
-cdef object look_for_queue = None
-cdef object look_for_buffer = None
 
 
 cdef class Address:
@@ -285,16 +285,16 @@ cdef class Handle(Address):
 
 def connect_streams(kind: type[Handle], queue: Callable[[Any], Queue]) -> None:
     """Set the class of streams, and who looks for the queue of one: `forebay.hip.streams`."""
-    global stream_class, look_for_queue
-    stream_class, look_for_queue = kind, queue
+    global stream_class, find_queue
+    stream_class, find_queue = kind, queue
 
 
 def connect_pointers(kind: type[Address], base: type, buffer: Callable[[Any], Any]) -> None:
     """Set the class of pointers to a device's memory, the class of all that has an address as a pointer or a handle,
     and who looks for the Buffer there: `forebay.hip.allocations`.
     """
-    global pointer_class, number_class, look_for_buffer
-    pointer_class, number_class, look_for_buffer = kind, base, buffer
+    global pointer_class, number_class, find_buffer
+    pointer_class, number_class, find_buffer = kind, base, buffer
 
 
 def set_null_queue(queue: Queue | None) -> None:
@@ -343,14 +343,6 @@ cdef Queue other_queue_of(object stream):
     else:
         return None
     return None if queue is None or is_closed(queue.state) else queue
-
-
-cdef object find_queue(object stream):
-    return look_for_queue(stream)
-
-
-cdef object find_buffer(object pointer):
-    return look_for_buffer(pointer)
 
 
 cpdef bint is_null(object thing) except -1:

@@ -149,12 +149,12 @@ cdef bint in_host_memory(object part) except -1:
     return type(part) is not Buffer or (<Buffer> part).usm_type != "device"
 
 
-cdef Queue open_queue(object stream):
-    cdef Queue queue = queue_of(stream)
+cdef Queue open_queue(PyObject* stream):
+    cdef Queue queue = queue_of(<object> stream)
     return None if queue is None or is_captured(queue) else queue
 
 
-cdef object copy_on(PyObject* const* words, object stream, bint blocks):
+cdef object copy_on(PyObject* const* words, PyObject* stream, bint blocks):
     cdef Queue queue = open_queue(stream)
     cdef long long nbytes = size_in(words[2])
     cdef int kind = kind_in(words[3])
@@ -175,14 +175,14 @@ cdef object copy_on(PyObject* const* words, object stream, bint blocks):
 
 
 cdef object copy_front(PyObject* const* words):
-    return copy_on(words, None, True)
+    return copy_on(words, <PyObject*> None, True)
 
 
 cdef object copy_async_front(PyObject* const* words):
-    return copy_on(words, <object> words[4], False)
+    return copy_on(words, words[4], False)
 
 
-cdef object set_on(PyObject* const* words, object stream, bint blocks):
+cdef object set_on(PyObject* const* words, PyObject* stream, bint blocks):
     cdef Queue queue = open_queue(stream)
     cdef long long nbytes = size_in(words[2])
     cdef unsigned char byte
@@ -200,11 +200,11 @@ cdef object set_on(PyObject* const* words, object stream, bint blocks):
 
 
 cdef object set_front(PyObject* const* words):
-    return set_on(words, None, True)
+    return set_on(words, <PyObject*> None, True)
 
 
 cdef object set_async_front(PyObject* const* words):
-    return set_on(words, <object> words[3], False)
+    return set_on(words, words[3], False)
 
 
 cdef tuple names = (
