@@ -37,23 +37,10 @@ _graph_bases: weakref.WeakKeyDictionary[GraphMemory, int] = weakref.WeakKeyDicti
 
 
 class Allocation(Known):
-    """A piece of memory that was handed out and not freed.
+    """A piece of memory that was handed out and not freed: a Buffer, or pinned memory of the host for copies only.
 
-    Parameters
-    ----------
-    memory : Buffer or numpy.ndarray
-        An array is pinned memory of the host that kernels cannot use.
-    kind : hipMemoryType
-    device : int
-    pooled : bool
-        Whether it is from `hipMallocAsync`.
-    variable : bool
-        Whether it belongs to a module, and cannot be freed.
-
-    Attributes
-    ----------
-    graph_memory : GraphMemory
-        Of memory that a graph allocates, else None. It is known as long as its node is, or a launch has handed it out.
+    What is pooled is from `hipMallocAsync`; a variable belongs to a module, and cannot be freed. `graph_memory` is that
+    of memory that a graph allocates, else None: it is known as long as its node is, or a launch has handed it out.
     """
 
     def __init__(

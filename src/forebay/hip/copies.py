@@ -81,14 +81,8 @@ def in_order(name: str, function: Any, blocks: str = "", **renamed: str) -> HipF
 def blocking(function: Any, name: str = "", waits: bool = True, on: Any = None) -> HipFunction:
     """Return HIP's function, which does on the null stream what this function does on that it ends with.
 
-    Parameters
-    ----------
-    name : str, optional
-        HIP's; that of the function.
-    waits : bool
-        Whether it blocks until all is done. If not, the function decides: it gets `BLOCKS` for a stream.
-    on : object
-        The stream in place of the null stream.
+    It has the name of the function, or this one, and does it on the stream `on` if that is given. It blocks until all
+    is done; without `waits`, the function decides: it gets `BLOCKS` for a stream.
     """
 
     def call(*args: Any) -> None:
@@ -140,10 +134,7 @@ def rows_of(
 ) -> list[tuple[int, int, int]]:
     """Return rows as `enqueue` takes them, those without gaps between them as one.
 
-    Parameters
-    ----------
-    to, source : (int, int)
-        Bytes from one row to the next, and from one plane to the next.
+    `to` and `source` are the bytes from one row to the next, and from one plane to the next.
     """
     if to[0] == source[0] == width:
         width, height = width * height, 1
@@ -184,15 +175,9 @@ def enqueue(
 ) -> None:
     """Submit a copy; from the memory of another device in the order of the queue as well.
 
-    With pageable memory at either end, the host may read the result when this returns (HIP, hipMemcpyAsync). What a
-    captured queue copies is there when the graph has run.
-
-    Parameters
-    ----------
-    spans : sequence of (int, int, int), optional
-        Rows: where each begins in either place, and its bytes. All of both places, in one.
-    will_finish : bool
-        Whether the caller waits for the queue.
+    With pageable memory at either end, the host may read the result when this returns (HIP, hipMemcpyAsync), unless the
+    caller will finish the queue. What a captured queue copies is there when the graph has run. The spans are rows:
+    where each begins in either place, and its bytes; without them it is all of both places.
     """
     device = queue.device
     waits = not will_finish and to.in_host_memory and (to.is_pageable(device) or source.is_pageable(device))
@@ -511,15 +496,10 @@ def hipMalloc3D(extent: Any) -> hipPitchedPtr:
 
 
 class Box:
-    """What a hipMemcpy3DParms describes.
+    """What a hipMemcpy3DParms describes. Its spans are rows: where each begins in the two places, and its bytes.
 
-    Attributes
-    ----------
-    spans : list of (int, int, int)
-        Rows: where each begins in the two places, and its bytes.
-
-    hipErrorInvalidPitchValue for a pitch below the width; hipErrorInvalidValue for planes that overlap, null
-    pointers, an array together with a pointer, rows that are not all in an array, and arrays of other elements;
+    hipErrorInvalidPitchValue for a pitch below the width; hipErrorInvalidValue for planes that overlap, null pointers,
+    an array together with a pointer, rows that are not all in an array, and arrays of other elements;
     hipErrorContextIsDestroyed for an array that was freed.
     """
 

@@ -6,6 +6,7 @@ what it names, as HIP_VISIBLE_DEVICES does for HIP. Each is opened when it is fi
 
 from __future__ import annotations
 
+import copy
 import operator
 import os
 import threading
@@ -78,14 +79,8 @@ def on_reset(forget: Forget) -> Forget:
 class Handles(dict[int, Thing]):
     """Objects by their numbers. Those whose `device` has the number of one that is reset are taken out, and ended.
 
-    Parameters
-    ----------
-    what : str
-        What one is called.
-    code : hipError_t
-        For a number that no object has.
-    end : callable
-        Releases what an object uses, although a program may keep it.
+    `what` is what one is called, and `code` for a number that no object has; `end` releases what an object uses,
+    although a program may keep it.
     """
 
     def __init__(self, what: str, code: hipError_t, end: Callable[[Any], object] = lambda thing: None) -> None:
@@ -318,20 +313,24 @@ hipDriverGetVersion: HipFunction = alias(hipRuntimeGetVersion, "hipDriverGetVers
 
 
 NUMBERS = [name for name, value in hipDeviceProp_t._members.items() if value == 0]
-# Of arrays and textures, in elements. Nothing in the kernels' headers needs a limit but that indices are ints.
-MOST_1D = 131072
-MOST_2D = (131072, 65536)
-MOST_3D = (16384, 16384, 16384)
-MOST_LAYERS = 2048
-MOST_LINEAR = 1 << 28
-ALIGNMENT = 16  # bytes of the largest element
+# Sizes are in elements. Nothing in the kernels' headers needs a limit but that indices are ints.
+TEXTURES: dict[str, Any] = FACTS["properties of textures"]
+MOST_1D, MOST_LINEAR, MOST_LAYERS = (
+    TEXTURES["maxTexture1D"],
+    TEXTURES["maxTexture1DLinear"],
+    TEXTURES["maxTexture1DLayered"][1],
+)
+MOST_2D, MOST_3D = tuple(TEXTURES["maxTexture2D"]), tuple(TEXTURES["maxTexture3D"])
 
 
 def properties_of(number: int) -> hipDeviceProp_t:
     """Find out what the device of this number is like."""
-    properties: Any = hipDeviceProp_t()
     info, driver = infos()[number], device_of(number).driver
     limits = driver.limits
+    given = copy.deepcopy(TEXTURES) if has_textures(device_of(number)) else {}
+    given |= FACTS["properties of all devices"]
+    given |= {member: int(getattr(limits, limit)) for member, limit in FACTS["properties by limits"].items()}
+    properties = hipDeviceProp_t(**given)
     properties.name = CString(info.description.encode())
     properties.gcnArchName = CString(info.name.encode())
     # No driver is asked for one: the same whenever this machine is looked at, and another for each device.
@@ -339,26 +338,14 @@ def properties_of(number: int) -> hipDeviceProp_t:
     properties.totalGlobalMem = info.memory
     properties.multiProcessorCount = info.compute_units
     properties.major, properties.minor = facts.HIP_VERSION_MAJOR, facts.HIP_VERSION_MINOR
-    properties.maxThreadsPerBlock = limits.group_items
     properties.maxThreadsPerMultiProcessor = max(limits.unit_items, limits.group_items)
     properties.maxThreadsDim, properties.maxGridSize = list(limits.group_size), list(limits.group_count)
-    for name in ("sharedMemPerBlock", "sharedMemPerMultiprocessor", "maxSharedMemoryPerMultiProcessor"):
-        setattr(properties, name, limits.local_bytes)
-    properties.totalConstMem = limits.constant_bytes
     properties.memPitch = min(limits.allocation, 0x7FFFFFFF)
-    properties.clockRate, properties.l2CacheSize = limits.clock_khz, limits.cache_bytes
     properties.warpSize = WARP
-    properties.integrated = int(limits.shares_memory)
-    properties.managedMemory = properties.canMapHostMemory = int(limits.has_shared)
     properties.unifiedAddressing = int(driver.has_addresses)
-    properties.hostRegisterSupported = properties.cooperativeLaunch = 1
     properties.maxBlocksPerMultiProcessor = max(limits.unit_groups, 1)
-    properties.sharedMemPerBlockOptin = limits.local_bytes
-    properties.concurrentKernels = properties.asyncEngineCount = properties.memoryPoolsSupported = 1
     properties.streamPrioritiesSupported = int(len(driver.priorities) > 1)
-    if has_textures(device_of(number)):
-        _fill_in_textures(properties)
-    return properties  # type: ignore[no-any-return]
+    return properties
 
 
 def has_textures(device: Any) -> bool:
@@ -367,28 +354,9 @@ def has_textures(device: Any) -> bool:
     return bool(driver.has_addresses and {Language.SPIRV, Language.CUBIN} & set(driver.languages))
 
 
-def _fill_in_textures(properties: Any) -> None:
-    for name in ("textureAlignment", "texturePitchAlignment", "surfaceAlignment"):
-        setattr(properties, name, ALIGNMENT)
-    properties.maxTexture1D = properties.maxSurface1D = MOST_1D
-    properties.maxTexture1DLinear = MOST_LINEAR
-    properties.maxTextureCubemap = properties.maxSurfaceCubemap = MOST_2D[1]
-    for kind in ("Texture", "Surface"):
-        for name, value in (
-            ("2D", MOST_2D), ("3D", MOST_3D),
-            ("1DLayered", (MOST_1D, MOST_LAYERS)), ("2DLayered", (*MOST_2D, MOST_LAYERS)),
-            ("CubemapLayered", (MOST_2D[1], MOST_LAYERS)),
-        ):  # fmt: skip
-            setattr(properties, f"max{kind}{name}", list(value))
-    properties.maxTexture2DGather, properties.maxTexture3DAlt = list(MOST_2D), list(MOST_3D)
-    properties.maxTexture2DLinear = [*MOST_2D, MOST_2D[0] * 16]
-
-
 @api(outputs=1)
 def hipGetDeviceProperties(deviceId: int) -> hipDeviceProp_t:
-    """Find out what a device is like; ``(hipError_t, hipDeviceProp_t)``. ``gcnArchName`` is its name in forebay, a
-    `CString`.
-    """
+    """Return ``(hipError_t, hipDeviceProp_t)``, what a device is like. ``gcnArchName`` is forebay's name of it."""
     return properties_of(device_number(deviceId))
 
 

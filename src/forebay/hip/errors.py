@@ -100,10 +100,7 @@ _state = _State()
 def code_of(error: Exception) -> hipError_t:
     """Return the code for an exception of this package or of forebay.
 
-    Raises
-    ------
-    Exception
-        The given one when it is neither: a program's own, raised in a callback or while it computed an argument.
+    Raises any other one: a program's own, raised in a callback or while it computed an argument.
     """
     if isinstance(error, HipError):
         return error.code
@@ -132,13 +129,9 @@ ENDS = re.compile("Close|Destroy|Free|Release|Reset|Synchronize|Unload|Unregiste
 def failed(error: Exception, outputs: int, name: str = "") -> Result:
     """Return what a call of this name returns that has this many outputs and ended with this; remember it.
 
-    While the interpreter ends, a function that ends something succeeds: all devices are closed before destructors of
-    globals run. AMD's runtime outlives the interpreter, so there programs see no error either.
-
-    Raises
-    ------
-    Exception
-        The given one when it stands for no code.
+    Raises the error when it stands for no code. While the interpreter ends, a function that ends something succeeds:
+    all devices are closed before destructors of globals run. AMD's runtime outlives the interpreter, so there programs
+    see no error either.
     """
     if isinstance(error, errors.ArgumentTypeError):
         raise error
@@ -262,14 +255,7 @@ def api(outputs: int = 0) -> Callable[[Callable[..., Any]], HipFunction]:
 
 
 def check_params(params: Any, kind: type[Record]) -> None:
-    """Raise for anything but a structure of this kind.
-
-    Raises
-    ------
-    HipError
-        hipErrorInvalidValue for None.
-    ArgumentTypeError
-    """
+    """Raise ArgumentTypeError for anything but a structure of this kind; hipErrorInvalidValue for None."""
     if params is None:
         raise invalid(f"there is no {kind.__name__}: None")
     if not isinstance(params, kind):
@@ -320,10 +306,7 @@ def made(
 ) -> HipFunction:
     """Return one of HIP's functions, which passes what it gets for these parameters on by position.
 
-    Parameters
-    ----------
-    like : function
-        Whose source says what is done.
+    The source of the function `like` says what is done.
     """
     signature = inspect.Signature(list(parameters), return_annotation=returns)
     pointers = [each.annotation == "Any" for each in signature.parameters.values()]

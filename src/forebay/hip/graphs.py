@@ -181,12 +181,8 @@ class _Cut:
 class PartedGraph:
     """An `ExecutableGraph` of parts, with what `forebay.hip` needs of that.
 
-    Raises
-    ------
-    InvalidArgumentError
-        When the dependencies form a circle.
-    NotSupportedError
-        When the graph also allocates or frees memory.
+    Raises InvalidArgumentError when the dependencies form a circle, and NotSupportedError when the graph also allocates
+    or frees memory.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -202,10 +198,7 @@ class PartedGraph:
     def launch(self, queue: Queue) -> None:
         """Run the parts in order on a queue, after the last launch; errors as for `ExecutableGraph.launch`.
 
-        Raises
-        ------
-        NotSupportedError
-            When the queue is captured.
+        Raises NotSupportedError when the queue is captured.
         """
         if self.closed:
             raise ClosedError("this executable graph is closed")
@@ -252,10 +245,7 @@ class PartedGraph:
     def set_event(self, node: Node, mark: Mark) -> None:
         """Let a node for an event use another one, from the next launch on.
 
-        Raises
-        ------
-        InvalidArgumentError
-            When it is no such node of the graph that this was made from.
+        Raises InvalidArgumentError when it is no such node of the graph that this was made from.
         """
         item, _ = self._place(node)
         with self._lock:
@@ -610,11 +600,8 @@ def hipGraphDebugDotPrint(graph: Any, path: Any, flags: int = 0) -> None:
 def nodes_in(given: Any, count: Any, what: str) -> tuple[hipGraphNode, ...]:
     """Return this many nodes of a list, or of an array of their numbers.
 
-    Raises
-    ------
-    HipError
-        hipErrorInvalidValue when there are fewer, or one is not a node.
-    ArgumentTypeError
+    hipErrorInvalidValue when there are fewer, or one is not a node; raises ArgumentTypeError for a count that is no
+    int.
     """
     if not isinstance(count, (int, np.integer)) or isinstance(count, bool):
         raise ArgumentTypeError(f"the number of {what} is an int, not {type(count).__name__}")

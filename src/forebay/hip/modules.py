@@ -375,10 +375,7 @@ def _values(function: Function) -> list[Parameter]:
 def packed_offsets(function: Function) -> Iterator[tuple[Parameter, int]]:
     """Yield the parameters of a function with where each begins among arguments that lie one after the other.
 
-    Raises
-    ------
-    InvalidArgumentError
-        For a structure of unknown alignment whose offset depends on it.
+    Raises InvalidArgumentError for a structure of unknown alignment whose offset depends on it.
     """
     end = 0
     for parameter in _values(function):
@@ -822,24 +819,19 @@ def _check(f: Any, grid: tuple[int, ...], block: tuple[int, ...], shared: int, s
     return queue
 
 
-def _begin(queue: Queue) -> Queue:
-    """Return the queue for cooperative launches of its device, once it comes after this one."""
+def _launch(f: Any, grid: tuple[int, ...], block: tuple[int, ...], shared: int, stream: Any, params: Any) -> None:
+    queue = _check(f, grid, block, shared, stream)
+    if queue.capturing:
+        _launch_plain(f, grid, block, shared, queue, params)
+        return
     number = number_of(queue.device)
-    with _lock:
+    with _lock:  # half of the groups of two that run at once could wait for the others for ever
         own = _queues.get(number)
         if own is None or own.closed:
             own = _queues[number] = queue.device.queue(blocking=False)
     own.wait(queue)
-    return own
-
-
-def _launch(f: Any, grid: tuple[int, ...], block: tuple[int, ...], shared: int, stream: Any, params: Any) -> None:
-    queue = _check(f, grid, block, shared, stream)
-    # Half of the groups of two that run at once could wait for the others for ever.
-    own = queue if queue.capturing else _begin(queue)
     _launch_plain(f, grid, block, shared, own, params)
-    if own is not queue:
-        queue.wait(own)
+    queue.wait(own)
 
 
 @api()

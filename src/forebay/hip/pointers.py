@@ -32,10 +32,7 @@ def _dlpack_address(capsule: Any) -> int:
 def host_view(thing: Any) -> np.ndarray[Any, np.dtype[np.uint8]] | None:
     """Return the bytes of an object with the buffer protocol as an array on them; None for anything else.
 
-    Raises
-    ------
-    InvalidArgumentError
-        When its memory is not contiguous.
+    Raises InvalidArgumentError when its memory is not contiguous.
     """
     if isinstance(thing, np.ndarray):
         array = thing
@@ -55,12 +52,9 @@ def host_view(thing: Any) -> np.ndarray[Any, np.dtype[np.uint8]] | None:
 def address_of(thing: Any) -> tuple[int, Any]:
     """Return where the memory of an object is, and what keeps it there; the order of the cases is hip-python's.
 
-    Raises
-    ------
-    ArgumentTypeError
-        When it is none of these: None, a ctypes.c_void_p, something with the buffer protocol, with
-        ``__cuda_array_interface__``, ``__sycl_usm_array_interface__`` or ``__dlpack__``, a pointer object, an int,
-        something with ``as_c_void_p()``.
+    Raises ArgumentTypeError when it is none of these: None, a ctypes.c_void_p, something with the buffer protocol, with
+    ``__cuda_array_interface__``, ``__sycl_usm_array_interface__`` or ``__dlpack__``, a pointer object, an int,
+    something with ``as_c_void_p()``.
     """
     if thing is None:
         return 0, None
@@ -70,9 +64,7 @@ def address_of(thing: Any) -> tuple[int, Any]:
         return thing.value or 0, None
     if isinstance(thing, (int, np.integer)):
         return int(thing), None
-    if type(thing).__name__ == "CArgObject":  # ctypes.byref
-        return ctypes.cast(thing, ctypes.c_void_p).value or 0, thing
-    if isinstance(thing, ctypes._Pointer):
+    if isinstance(thing, ctypes._Pointer) or type(thing).__name__ == "CArgObject":  # ctypes.byref
         return ctypes.cast(thing, ctypes.c_void_p).value or 0, thing
     for interface in ("__cuda_array_interface__", "__sycl_usm_array_interface__"):
         described = getattr(thing, interface, None)
@@ -92,10 +84,8 @@ def address_of(thing: Any) -> tuple[int, Any]:
 def handle_number(thing: Any, what: str) -> int:
     """Return the number of a stream, an event, a module and so on; 0 for a null pointer, see `is_null`.
 
-    Raises
-    ------
-    ArgumentTypeError
-        When it is none of these: a handle object, an int, a ctypes.c_void_p, something with ``as_c_void_p()``.
+    Raises ArgumentTypeError when it is none of these: a handle object, an int, a ctypes.c_void_p, something with
+    ``as_c_void_p()``.
     """
     if isinstance(thing, (Address, Number)):
         return thing.address
@@ -368,14 +358,7 @@ class HostArray(DeviceArray):
 
     __slots__ = ()
 
-    @property
-    def __array_interface__(self) -> dict[str, Any]:
-        return {
-            "shape": self._shape,
-            "typestr": np.dtype(self._typestr).str,
-            "data": (self.address, self._read_only),
-            "version": 3,
-        }
+    __array_interface__ = NDBuffer.__cuda_array_interface__
 
 
 hipDeviceptr_t = Pointer

@@ -247,11 +247,7 @@ hipHostFn_t.__doc__ = "The type of a C function for `hipLaunchHostFunc`."
 def host_call(function: Any, data: Any, prototype: Any = hipHostFn_t, before: tuple[Any, ...] = ()) -> Any:
     """Return what `Queue.host` is given for a callback and its user data.
 
-    Raises
-    ------
-    HipError
-        hipErrorInvalidValue when there is nothing to call.
-    ArgumentTypeError
+    hipErrorInvalidValue when there is nothing to call; raises ArgumentTypeError for what cannot be called.
     """
     if function is None:
         raise invalid("there is nothing to call: None")

@@ -374,19 +374,10 @@ NO_FORMAT = -1
 
 @dataclass(frozen=True)
 class TextureMemory:
-    """Memory with elements in it.
+    """Memory with elements in it, from an address of the device on.
 
-    Attributes
-    ----------
-    format : Format
-    address : int
-        In the device's memory.
-    extent : (int, int, int)
-        In elements; 1 for an absent dimension.
-    layers : int
-    row, slice : int
-        Bytes from one row to the next, and from one plane or layer to the next.
-    array : hipArray or None
+    The extent is in elements, 1 for an absent dimension; `row` and `slice` are the bytes from one row to the next, and
+    from one plane or layer to the next.
     """
 
     format: Format
