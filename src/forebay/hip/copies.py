@@ -665,9 +665,6 @@ def _copy_3d_peer(p: Any, stream: Any = None) -> None:
 hipMemcpy3DPeer, hipMemcpy3DPeerAsync = pair("hipMemcpy3DPeer", _copy_3d_peer, NEVER)
 
 
-# -- memsets
-
-
 def _set_3d(pitchedDevPtr: Any, value: int, extent: Any, stream: Any = None) -> None:
     """Set bytes of rows and planes on the null stream; ``(hipError_t,)``. See `hipMemset`.
 

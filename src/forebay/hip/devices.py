@@ -315,11 +315,9 @@ hipDriverGetVersion: HipFunction = alias(hipRuntimeGetVersion, "hipDriverGetVers
 NUMBERS = [name for name, value in hipDeviceProp_t._members.items() if value == 0]
 # Sizes are in elements. Nothing in the kernels' headers needs a limit but that indices are ints.
 TEXTURES: dict[str, Any] = FACTS["properties of textures"]
-MOST_1D, MOST_LINEAR, MOST_LAYERS = (
-    TEXTURES["maxTexture1D"],
-    TEXTURES["maxTexture1DLinear"],
-    TEXTURES["maxTexture1DLayered"][1],
-)
+MOST_1D: int = TEXTURES["maxTexture1D"]
+MOST_LINEAR: int = TEXTURES["maxTexture1DLinear"]
+MOST_LAYERS: int = TEXTURES["maxTexture1DLayered"][1]
 MOST_2D, MOST_3D = tuple(TEXTURES["maxTexture2D"]), tuple(TEXTURES["maxTexture3D"])
 
 
@@ -432,11 +430,7 @@ def hipDeviceGetAttribute(attr: int, deviceId: int) -> int:
 
 
 # HIP's own sizes at first, in bytes. Only the device's compiler knows the real ones.
-LIMITS = {
-    hipLimit_t.hipLimitStackSize: 1024,
-    hipLimit_t.hipLimitPrintfFifoSize: 1 << 20,
-    hipLimit_t.hipLimitMallocHeapSize: 8 << 20,
-}
+LIMITS: dict[hipLimit_t, int] = {hipLimit_t[name]: nbytes for name, nbytes in FACTS["limits"].items()}
 _limits: dict[int, dict[hipLimit_t, int]] = {}  # by device, as they were set
 on_reset(lambda number: _limits.pop(number, None))
 

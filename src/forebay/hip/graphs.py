@@ -814,9 +814,6 @@ def memset_work(device: Any, params: Any) -> Work:
     return rows[0] if len(rows) == 1 else make_list("fill", rows)
 
 
-# -- nodes
-
-
 TYPES = words(hipGraphNodeType)
 
 
@@ -829,9 +826,6 @@ def begin_node(graph: Any, dependencies: Any, count: Any) -> tuple[ihipGraph, Gr
             raise invalid("a dependency is given twice")
         after.append(each.node)
     return known, known.graph, tuple(after)
-
-
-# -- adding
 
 
 def add_node(graph: Any, dependencies: Any, count: Any, kind: str, given: Any) -> hipGraphNode:
@@ -1225,9 +1219,6 @@ Attr = facts.hipGraphMemAttributeType
 ATTRIBUTES = {attribute: name for name, attribute in words(Attr).items()}
 PINNED = facts.hipMemAllocationType.hipMemAllocationTypePinned
 ON_DEVICE = facts.hipMemLocationType.hipMemLocationTypeDevice
-
-
-# -- nodes
 
 
 @api(outputs=1)

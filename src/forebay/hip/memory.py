@@ -58,12 +58,7 @@ from forebay.queues.memory.pool import MemoryPool
 from forebay.queues.memory.transfers import prefetch
 from forebay.queues.queue import Queue
 
-DEVICE_FLAGS = (
-    facts.hipDeviceMallocDefault,
-    facts.hipDeviceMallocFinegrained,
-    facts.hipDeviceMallocUncached,
-    facts.hipMallocSignalMemory,
-)
+DEVICE_FLAGS = [getattr(facts, name) for name in facts.FACTS["flags"]["hipExtMallocWithFlags"]]
 HOST_FLAGS = flags_of("hipHostMalloc")
 
 
@@ -632,36 +627,24 @@ def hipPointerSetAttribute(value: Any, attribute: int, ptr: Any) -> None:
 # -- hints
 
 
-Range, Advice = hipMemRangeAttribute, hipMemoryAdvise
-FINE = int(facts.hipMemRangeCoherencyMode.hipMemRangeCoherencyModeFineGrain)
-COARSE = int(facts.hipMemRangeCoherencyMode.hipMemRangeCoherencyModeCoarseGrain)
-# What a program has said of an allocation, at first; as in HIP it counts for all of it.
-HINTS: dict[hipMemRangeAttribute, Any] = {
-    Range.hipMemRangeAttributeReadMostly: 0,
-    Range.hipMemRangeAttributePreferredLocation: facts.hipInvalidDeviceId,
-    Range.hipMemRangeAttributeAccessedBy: [],
-    Range.hipMemRangeAttributeLastPrefetchLocation: facts.hipInvalidDeviceId,
-    Range.hipMemRangeAttributeCoherencyMode: FINE,
-}
-# What an advice changes, and to what: None is the place that is given.
-ADVICE: dict[hipMemoryAdvise, tuple[hipMemRangeAttribute, int | None]] = {
-    Advice.hipMemAdviseSetReadMostly: (Range.hipMemRangeAttributeReadMostly, 1),
-    Advice.hipMemAdviseUnsetReadMostly: (Range.hipMemRangeAttributeReadMostly, 0),
-    Advice.hipMemAdviseSetPreferredLocation: (Range.hipMemRangeAttributePreferredLocation, None),
-    Advice.hipMemAdviseUnsetPreferredLocation: (Range.hipMemRangeAttributePreferredLocation, facts.hipInvalidDeviceId),
-    Advice.hipMemAdviseSetCoarseGrain: (Range.hipMemRangeAttributeCoherencyMode, COARSE),
-    Advice.hipMemAdviseUnsetCoarseGrain: (Range.hipMemRangeAttributeCoherencyMode, FINE),
-}
+COHERENCY = facts.hipMemRangeCoherencyMode
+NOWHERE: int = facts.hipInvalidDeviceId
+FINE, COARSE = int(COHERENCY.hipMemRangeCoherencyModeFineGrain), int(COHERENCY.hipMemRangeCoherencyModeCoarseGrain)
+# What a program has said of an allocation, at first, by the ends of HIP's names; as in HIP it counts for all of it.
+HINTS: dict[str, Any] = {
+    "ReadMostly": 0, "PreferredLocation": NOWHERE, "AccessedBy": [], "LastPrefetchLocation": NOWHERE,
+    "CoherencyMode": FINE,
+}  # fmt: skip
 
 
-def _range(ptr: Any, count: Any, what: str) -> dict[hipMemRangeAttribute, Any]:
+def _range(ptr: Any, count: Any, what: str) -> dict[str, Any]:
     nbytes = size_of(count)
     allocation, offset = found_at(ptr)
     if allocation.kind != hipMemoryType.hipMemoryTypeManaged or nbytes == 0 or offset + nbytes > allocation.nbytes:
         raise invalid(f"{what}: these {nbytes} bytes are not memory of hipMallocManaged")
     if allocation.hints is None:
         allocation.hints = dict(HINTS)
-    hints: dict[hipMemRangeAttribute, Any] = allocation.hints
+    hints: dict[str, Any] = allocation.hints
     return hints
 
 
@@ -690,7 +673,7 @@ def _prefetch(ptr: Any, count: Any, place: int, stream: Any) -> None:
         and place in (facts.hipCpuDeviceId, number_of(queue.device))
     ):
         prefetch(queue, buffer, place == facts.hipCpuDeviceId)
-    hints[Range.hipMemRangeAttributeLastPrefetchLocation] = place
+    hints["LastPrefetchLocation"] = place
 
 
 @api()
@@ -727,14 +710,16 @@ def hipMemPrefetchAsync_v2(dev_ptr: Any, count: int, location: Any, flags: int =
 
 def _advise(ptr: Any, count: Any, advice: Any, place: int) -> None:
     hints = _range(ptr, count, "hipMemAdvise")
-    known = enumerator(hipMemoryAdvise, advice, "no advice")
-    if known in ADVICE:
-        attribute, value = ADVICE[known]
-        hints[attribute] = place if value is None else value
-        return
-    others = [each for each in hints[Range.hipMemRangeAttributeAccessedBy] if each != place]
-    added = [place] if known == Advice.hipMemAdviseSetAccessedBy else []
-    hints[Range.hipMemRangeAttributeAccessedBy] = others + added
+    name = enumerator(hipMemoryAdvise, advice, "no advice").name.removeprefix("hipMemAdvise")
+    sets, what = name.startswith("Set"), name.removeprefix("Unset").removeprefix("Set")
+    if what == "ReadMostly":
+        hints[what] = int(sets)
+    elif what == "PreferredLocation":
+        hints[what] = place if sets else NOWHERE
+    elif what == "CoarseGrain":
+        hints["CoherencyMode"] = COARSE if sets else FINE
+    else:
+        hints[what] = [each for each in hints[what] if each != place] + [place] * sets
 
 
 @api()
@@ -776,13 +761,14 @@ def hipMemRangeGetAttribute(data: Any, data_size: int, attribute: int, dev_ptr: 
     """
     nbytes = size_of(data_size)
     hints = _range(dev_ptr, count, "hipMemRangeGetAttribute")
-    known = enumerator(hipMemRangeAttribute, attribute, "memory has no attribute")
-    several = known == hipMemRangeAttribute.hipMemRangeAttributeAccessedBy
+    name = enumerator(hipMemRangeAttribute, attribute, "memory has no attribute").name
+    said = hints[name.removeprefix("hipMemRangeAttribute")]
+    several = isinstance(said, list)
     if nbytes == 0 or nbytes % 4 or (nbytes != 4 and not several):
-        raise invalid(f"{known.name} does not have {nbytes} bytes")
-    words = hints[known] if several else [hints[known]]
-    missing = nbytes // 4 - len(words)
-    write(data, (ctypes.c_int32 * (nbytes // 4))(*words[: nbytes // 4], *[facts.hipInvalidDeviceId] * missing), "data")
+        raise invalid(f"{name} does not have {nbytes} bytes")
+    count = nbytes // 4
+    words = [*said, *[NOWHERE] * count][:count] if several else [said]
+    write(data, (ctypes.c_int32 * count)(*words), "data")
 
 
 @api()

@@ -1050,6 +1050,24 @@ def hipTexRefSetAddressMode(texRef: Any, dim: int, am: int) -> None:
 
 
 @api()
+def hipTexRefSetFilterMode(texRef: Any, fm: int) -> None:
+    """Set how it reads between elements, `fm`, a hipTextureFilterMode: else hipErrorInvalidValue; ``(hipError_t,)``.
+
+    Blocks if it is bound, as `hipBindTexture` does.
+    """
+    _set(texRef, filterMode=fm)
+
+
+@api()
+def hipTexRefSetMaxAnisotropy(texRef: Any, maxAniso: int) -> None:
+    """Remember a number that makes no difference, `maxAniso`; ``(hipError_t,)``.
+
+    Blocks if it is bound, as `hipBindTexture` does.
+    """
+    _set(texRef, maxAnisotropy=maxAniso)
+
+
+@api()
 def hipTexRefSetFlags(texRef: Any, Flags: int) -> None:
     """Set how elements and coordinates are read, HIP_TRSF_…; ``(hipError_t,)``.
 
@@ -1112,17 +1130,6 @@ def hipTexRefGetAddressMode(texRef: Any, dim: int) -> Any:
     return modes[dim]
 
 
-def _setter(name: str, member: str, parameter: str, does: str, what: str) -> HipFunction:
-    def set_member(texRef: Any, value: int) -> None:
-        _set(texRef, **{member: value})
-
-    doc = f"""{does}; ``(hipError_t,)``.
-
-    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. Blocks
-    if it is bound, as `hipBindTexture` does. `{parameter}` is {what}."""
-    return define(f"hipTexRefSet{name}", set_member, doc, 0, value=parameter)
-
-
 def _getter(name: str, member: str, what: str, convert: Any = lambda value: value) -> HipFunction:
     def get_member(texRef: Any) -> Any:
         return convert(_checked(texRef)[member])
@@ -1133,16 +1140,6 @@ def _getter(name: str, member: str, what: str, convert: Any = lambda value: valu
     return define(f"hipTexRefGet{name}", get_member, doc, outputs=1)
 
 
-hipTexRefSetFilterMode: HipFunction = _setter(
-    "FilterMode",
-    "filterMode",
-    "fm",
-    "Set how it reads between elements",
-    "a hipTextureFilterMode: else hipErrorInvalidValue",
-)
-hipTexRefSetMaxAnisotropy: HipFunction = _setter(
-    "MaxAnisotropy", "maxAnisotropy", "maxAniso", "Remember a number that makes no difference", "the number"
-)
 hipTexRefGetFilterMode: HipFunction = _getter("FilterMode", "filterMode", "mode")
 hipTexRefGetBorderColor: HipFunction = _getter("BorderColor", "borderColor", "colour", list)
 hipTexRefGetMaxAnisotropy: HipFunction = _getter("MaxAnisotropy", "maxAnisotropy", "number", int)
