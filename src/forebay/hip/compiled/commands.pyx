@@ -111,7 +111,7 @@ cdef enum:
 
 # Each of these returns what stands for "the definition has to look at it".
 
-cdef long long size_in(PyObject* word):
+cdef inline long long size_in(PyObject* word):
     cdef int overflow = 0
     cdef long long size = 0
     if PyLong_CheckExact(<object> word):
@@ -149,7 +149,7 @@ cdef bint in_host_memory(object part) except -1:
     return type(part) is not Buffer or (<Buffer> part).usm_type != "device"
 
 
-cdef Queue open_queue(PyObject* stream):
+cdef inline Queue open_queue(PyObject* stream):
     cdef Queue queue = queue_of(<object> stream)
     return None if queue is None or is_captured(queue) else queue
 

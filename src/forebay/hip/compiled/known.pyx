@@ -8,8 +8,6 @@ from cpython.buffer cimport PyObject_GetBuffer
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport uint64_t
-from libc.stdlib cimport free as free_piece, malloc
-from libc.string cimport memcpy, memmove
 from libcpp.vector cimport vector
 
 from forebay.core.ownership cimport relaxed_bint
@@ -39,136 +37,17 @@ cdef extern from "Python.h":
     bint PyLong_CheckExact(object)
     long long PyLong_AsLongLongAndOverflow(object, int* overflow)  # never raises for an int
 
-# -- objects by the address at which something begins: sorted arrays, none of them long, so that a change moves little
+cdef extern from "src/forebay/hip/compiled/known.hpp" namespace "forebay_hip" nogil:
+    cdef struct Entry:
+        uint64_t base
+        PyObject* thing
 
-cdef enum:
-    MOST_IN_PIECE = 256
-
-
-cdef struct Entry:
-    uint64_t base
-    PyObject* thing
-
-
-cdef struct Piece:
-    Py_ssize_t count  # never 0
-    Entry entries[MOST_IN_PIECE]  # by ascending base
-
-
-cdef cppclass ByAddress:
-    vector[Piece*] pieces  # by ascending base; owned
-    Piece* piece  # that of the last hit; NULL for none
-    Py_ssize_t at
-
-
-cdef inline size_t piece_below(ByAddress& map, uint64_t address) noexcept nogil:
-    """Return the last piece that begins up to this address; the first when all begin above it."""
-    cdef size_t low = 0, high = map.pieces.size(), middle
-    while high - low > 1:
-        middle = (low + high) // 2
-        if map.pieces[middle].entries[0].base <= address:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-cdef inline Py_ssize_t first_above(const Piece* piece, uint64_t address) noexcept nogil:
-    cdef Py_ssize_t low = 0, high = piece.count, middle
-    while low < high:
-        middle = (low + high) // 2
-        if piece.entries[middle].base <= address:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-cdef inline bint is_last_hit(ByAddress& map, uint64_t address) noexcept nogil:
-    if map.piece == NULL or map.piece.entries[map.at].base > address:
-        return False
-    if map.at + 1 < map.piece.count:
-        return address < map.piece.entries[map.at + 1].base
-    return map.piece == map.pieces.back()
-
-
-cdef inline Entry* below(ByAddress& map, uint64_t address) noexcept nogil:
-    """Return the entry with the highest base up to this address, which is good until a change; NULL for none."""
-    cdef Piece* piece
-    cdef Py_ssize_t above
-    if not is_last_hit(map, address):
-        if map.pieces.empty():
-            return NULL
-        piece = map.pieces[piece_below(map, address)]
-        above = first_above(piece, address)
-        if above == 0:
-            return NULL
-        map.piece, map.at = piece, above - 1
-    return &map.piece.entries[map.at]
-
-
-cdef inline Entry* at_base(ByAddress& map, uint64_t base) noexcept nogil:
-    """Return the entry of this base; NULL for none."""
-    cdef Entry* found = below(map, base)
-    return found if found != NULL and found.base == base else NULL
-
-
-cdef inline bint split(ByAddress& map, size_t index) noexcept nogil:
-    """Move the upper half of a piece to a new one. False without memory."""
-    cdef Piece* piece = map.pieces[index]
-    cdef Piece* upper = <Piece*> malloc(sizeof(Piece))
-    if upper == NULL:
-        return False
-    piece.count //= 2
-    upper.count = MOST_IN_PIECE - piece.count
-    memcpy(upper.entries, piece.entries + piece.count, upper.count * sizeof(Entry))
-    map.pieces.insert(map.pieces.begin() + index + 1, upper)
-    return True
-
-
-cdef inline bint insert_above(ByAddress& map, const Entry* found, uint64_t base, PyObject* thing) noexcept nogil:
-    """Put in what has no entry yet, next to what `below` has found for it, and make it the last hit. False without
-    memory.
-    """
-    cdef Piece* piece
-    cdef Py_ssize_t at = 0
-    if found != NULL:
-        piece, at = map.piece, map.at + 1
-    elif not map.pieces.empty():
-        piece = map.pieces.front()
-    else:
-        piece = <Piece*> malloc(sizeof(Piece))
-        if piece == NULL:
-            return False
-        piece.count = 0
-        map.pieces.push_back(piece)
-    if piece.count == MOST_IN_PIECE:
-        if not split(map, piece_below(map, piece.entries[0].base)):
-            return False
-        if at > piece.count:
-            at -= piece.count
-            piece = map.pieces[piece_below(map, piece.entries[0].base) + 1]
-    memmove(piece.entries + at + 1, piece.entries + at, (piece.count - at) * sizeof(Entry))
-    piece.entries[at].base = base
-    piece.entries[at].thing = thing
-    piece.count += 1
-    map.piece, map.at = piece, at
-    return True
-
-
-cdef inline void remove(ByAddress& map, Entry* entry) noexcept nogil:
-    """Take out the last hit, which `entry` is."""
-    cdef Piece* piece = map.piece
-    piece.count -= 1
-    memmove(entry, entry + 1, (piece.count - map.at) * sizeof(Entry))
-    if map.at > 0:
-        map.at -= 1
-        return
-    map.piece = NULL
-    if piece.count == 0:
-        map.pieces.erase(map.pieces.begin() + piece_below(map, entry.base))
-        free_piece(piece)
-
+    cdef cppclass ByAddress:
+        Entry* below(uint64_t address)
+        Entry* at_base(uint64_t base)
+        void insert(uint64_t base, PyObject* thing) except +
+        void remove()
+        vector[uint64_t] bases() except +
 
 # -- memory
 
@@ -250,10 +129,9 @@ cdef inline object new_of(object kind):
 cdef int put(uint64_t base, object thing) except -1:
     cdef Entry* found
     with cython.critical_section(guard):
-        found = below(by_base, base)
-        if found == NULL or found.base != base:
-            if not insert_above(by_base, found, base, <PyObject*> thing):
-                raise MemoryError
+        found = by_base.at_base(base)
+        if found == NULL:
+            by_base.insert(base, <PyObject*> thing)
             Py_INCREF(thing)
             return 0
         old = <object> found.thing
@@ -267,10 +145,10 @@ cdef bint drop(uint64_t base, object thing) except -1:
     """Take an entry out, unless another thread has put something else there. Returns whether it was there."""
     cdef Entry* found
     with cython.critical_section(guard):
-        found = at_base(by_base, base)
+        found = by_base.at_base(base)
         if found == NULL or found.thing != <PyObject*> thing:
             return False
-        remove(by_base, found)
+        by_base.remove()
     Py_DECREF(thing)
     return True
 
@@ -278,7 +156,7 @@ cdef bint drop(uint64_t base, object thing) except -1:
 cdef object thing_at(uint64_t base):
     cdef Entry* found
     with cython.critical_section(guard):
-        found = at_base(by_base, base)
+        found = by_base.at_base(base)
         return None if found == NULL else <object> found.thing
 
 
@@ -300,7 +178,7 @@ cdef Known known_of(object thing, uint64_t base):
     known.nbytes = (<DeviceBuffer> thing).nbytes
     known.base = base
     with cython.critical_section(guard):
-        found = at_base(by_base, base)  # again: other threads, or code that the collector ran, may have changed it
+        found = by_base.at_base(base)  # again: other threads, or code that the collector ran, may have changed it
         if found != NULL and found.thing == <PyObject*> thing:
             Py_INCREF(known)
             found.thing = <PyObject*> known
@@ -315,7 +193,7 @@ cdef Known known_below(uint64_t address):
     cdef Entry* found
     thing = None
     with cython.critical_section(guard):
-        found = below(by_base, address)
+        found = by_base.below(address)
         if found != NULL:
             base = found.base
             thing = <object> found.thing
@@ -371,11 +249,8 @@ def all_of(int number) -> Any:
     """Return what is allocated on a device."""
     cdef vector[uint64_t] bases
     cdef size_t i
-    cdef Py_ssize_t j
     with cython.critical_section(guard):
-        for i in range(by_base.pieces.size()):
-            for j in range(by_base.pieces[i].count):
-                bases.push_back(by_base.pieces[i].entries[j].base)
+        bases = by_base.bases()
     found = [known_at(bases[i]) for i in range(bases.size())]
     return iter([known for known in found if known is not None and (<Known> known).device == number])
 
