@@ -19,7 +19,6 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -34,7 +33,7 @@ from forebay.core.errors import (
 )
 from forebay.core.process import Numbers
 from forebay.events.event import Event
-from forebay.hip import allocations, facts, streams
+from forebay.hip import allocations, facts
 from forebay.hip.allocations import Place, write
 from forebay.hip.compiled.calls import note_returned
 from forebay.hip.compiled.launch import kernel_arguments
@@ -75,7 +74,7 @@ from forebay.hip.facts import (
 from forebay.hip.memory import hand_out
 from forebay.hip.modules import extents_of, function_of
 from forebay.hip.pointers import DeviceArray, Number, address_of, handle_number
-from forebay.hip.streams import event_of, host_call, ihipEvent_t, queue_of
+from forebay.hip.streams import Mark, event_of, event_work, host_call, ihipEvent_t, mark_of, queue_of
 from forebay.queues.capture_rules import captures_that_bar_null, exchange_thread_mode, thread_mode
 from forebay.queues.device import Device
 from forebay.queues.graphs.executable import (
@@ -93,41 +92,6 @@ from forebay.queues.graphs.graph import Graph, Node
 from forebay.queues.graphs.shape import serial_order
 from forebay.queues.memory.shapes import whole_number
 from forebay.queues.queue import Queue
-
-
-@dataclass(frozen=True)
-class Mark:
-    """What a node does with an event: `kind` is "record" or "wait"."""
-
-    kind: str
-    handle: ihipEvent_t
-    event: Event
-
-    def submit(self, queue: Queue) -> None:
-        """Record the event on a queue, or let it wait for the event as it was last recorded."""
-        if self.kind == "record":
-            queue.record(self.event)
-        else:
-            queue.wait(self.event)
-
-
-_marks: weakref.WeakKeyDictionary[Work, Mark] = weakref.WeakKeyDictionary()
-
-
-def event_work(kind: str, handle: ihipEvent_t) -> Work:
-    """Return the work of a node that records an event or waits for it."""
-    assert handle.event is not None
-    work = make_list("empty", ())
-    _marks[work] = Mark(kind, handle, handle.event)
-    return work
-
-
-streams.connect(event_work)
-
-
-def mark_of(work: Work) -> Mark | None:
-    """Return what the work of a node does with an event; None of all others."""
-    return _marks.get(work) if work.kind == "empty" else None
 
 
 def has_marks(graph: Graph) -> bool:
@@ -1284,12 +1248,7 @@ def hipGraphAddMemFreeNode(graph: Any, pDependencies: Any, numDependencies: int,
 
 
 hipDrvGraphAddMemFreeNode: HipFunction = alias(
-    hipGraphAddMemFreeNode,
-    "hipDrvGraphAddMemFreeNode",
-    "",
-    graph="hGraph",
-    pDependencies="dependencies",
-    dev_ptr="dptr",
+    hipGraphAddMemFreeNode, "hipDrvGraphAddMemFreeNode", graph="hGraph", pDependencies="dependencies", dev_ptr="dptr"
 )
 
 

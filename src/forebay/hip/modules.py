@@ -534,8 +534,6 @@ VERSION = 10 * facts.HIP_VERSION_MAJOR + facts.HIP_VERSION_MINOR
 
 def kernel_of(func: Any) -> Kernel:
     """Return the kernel of a function; hipErrorInvalidDeviceFunction for anything else."""
-    if func is None:
-        raise HipError(hipError_t.hipErrorInvalidDeviceFunction, "the function is None")
     with raised_as(hipError_t.hipErrorInvalidDeviceFunction, HipError):
         return function_of(func).kernel
 
@@ -916,7 +914,7 @@ hipLibraryUnload: HipFunction = alias(hipModuleUnload, "hipLibraryUnload", modul
 hipLibraryGetKernel: HipFunction = alias(
     hipModuleGetFunction,
     "hipLibraryGetKernel",
-    ": a kernel is a function for any launch",
+    ": a kernel is like any function",
     module="library",
     kname="name",
 )

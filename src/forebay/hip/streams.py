@@ -18,7 +18,9 @@ import functools
 import operator
 import threading
 import time
+import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -44,6 +46,7 @@ from forebay.hip.errors import (
 )
 from forebay.hip.facts import flags_of, hipError_t
 from forebay.hip.pointers import Number, address_of, handle_number
+from forebay.queues.graphs.executable import Work, make_list
 from forebay.queues.graphs.step import Step
 from forebay.queues.queue import Queue, note_unseen_wait, stop_checking
 
@@ -551,6 +554,38 @@ def hipEventDestroy(event: Any) -> None:
     known.forget()
 
 
+@dataclass(frozen=True)
+class Mark:
+    """What a node does with an event: `kind` is "record" or "wait"."""
+
+    kind: str
+    handle: ihipEvent_t
+    event: Event
+
+    def submit(self, queue: Queue) -> None:
+        """Record the event on a queue, or let it wait for the event as it was last recorded."""
+        if self.kind == "record":
+            queue.record(self.event)
+        else:
+            queue.wait(self.event)
+
+
+_marks: weakref.WeakKeyDictionary[Work, Mark] = weakref.WeakKeyDictionary()
+
+
+def event_work(kind: str, handle: ihipEvent_t) -> Work:
+    """Return the work of a node that records an event or waits for it."""
+    assert handle.event is not None
+    work = make_list("empty", ())
+    _marks[work] = Mark(kind, handle, handle.event)
+    return work
+
+
+def mark_of(work: Work) -> Mark | None:
+    """Return what the work of a node does with an event; None of all others."""
+    return _marks.get(work) if work.kind == "empty" else None
+
+
 def record_event(event: Any, stream: Any, external: bool = False) -> None:
     """Record an event; errors as for `hipEventRecord`."""
     known = event_of(event)
@@ -563,19 +598,10 @@ def record_event(event: Any, stream: Any, external: bool = False) -> None:
     queue.record(point)
 
 
-_make_work: Callable[[str, ihipEvent_t], Any]
-
-
-def connect(make_work: Callable[[str, ihipEvent_t], Any]) -> None:
-    """Set what makes the work of a node that does something ("record", "wait") with an event: `graphs`."""
-    global _make_work
-    _make_work = make_work
-
-
 def _captured(what: str, event: ihipEvent_t, queue: Queue) -> bool:
     """Add a node for an event to a queue's capture; False when there is none."""
     capture = queue._capture
-    return capture is not None and capture.add(queue, _make_work(what, event)) is not None
+    return capture is not None and capture.add(queue, event_work(what, event)) is not None
 
 
 @commands.ordinary

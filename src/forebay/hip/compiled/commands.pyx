@@ -1,6 +1,8 @@
 """Events recorded on streams, waits for them, questions and waits of the host for both, copies and memsets.
 
-Also which ordinary call belongs to which function. A copy or a memset is of memory that is known by its addresses, on an open stream of its device.
+Also which ordinary call belongs to which function.
+
+A copy or a memset is of memory that is known by its addresses, on an open stream of its device.
 """
 
 from cpython.object cimport PyObject

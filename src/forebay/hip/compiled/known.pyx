@@ -22,7 +22,6 @@ from forebay.queues.queue cimport Queue, is_captured
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from forebay.hip.facts import hipMemoryType
