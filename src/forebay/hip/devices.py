@@ -677,10 +677,7 @@ def hipCtxPopCurrent() -> ihipCtx_t:
 
 @api()
 def hipCtxPushCurrent(ctx: Any) -> None:
-    """Push a context, whose device becomes the current one; ``(hipError_t,)``: hipErrorInvalidContext.
-
-    `ctx` is what `hipCtxCreate` or `hipDevicePrimaryCtxRetain` returned; hipErrorInvalidContext for anything else.
-    """
+    """Push a context, whose device becomes the current one; ``(hipError_t,)``: hipErrorInvalidContext."""
     number = _device_of(ctx)
     _current.pushed.append(number)
     set_current(number)
@@ -733,19 +730,13 @@ hipCtxSetSharedMemConfig: HipFunction = alias(hipDeviceSetSharedMemConfig, "hipC
 
 @api()
 def hipCtxEnablePeerAccess(peerCtx: Any, flags: int = 0) -> None:
-    """Let kernels use memory of a context's device, see `hipDeviceEnablePeerAccess`; ``(hipError_t,)``.
-
-    `peerCtx` is a context of the other device, and `flags` are 0; hipErrorInvalidContext for anything but a context.
-    """
+    """Let kernels use memory of a context's device: `hipDeviceEnablePeerAccess`; ``(hipError_t,)``; `flags` are 0."""
     hipDeviceEnablePeerAccess.__wrapped__(_device_of(peerCtx), flags)  # type: ignore[attr-defined]
 
 
 @api()
 def hipCtxDisablePeerAccess(peerCtx: Any) -> None:
-    """Refuse that again, see `hipDeviceDisablePeerAccess`; ``(hipError_t,)``.
-
-    `peerCtx` is a context of the other device; hipErrorInvalidContext for anything else.
-    """
+    """Refuse that again, see `hipDeviceDisablePeerAccess`; ``(hipError_t,)``."""
     hipDeviceDisablePeerAccess.__wrapped__(_device_of(peerCtx))  # type: ignore[attr-defined]
 
 

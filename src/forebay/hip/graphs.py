@@ -431,10 +431,9 @@ def _instantiate(graph: Any, flags: int) -> hipGraphExec:
 def hipGraphInstantiate(graph: Any, bufferSize: int = 0) -> tuple[hipGraphExec, None, bytes]:
     """Make an executable graph; ``(hipError_t, executable, None, b"")``, the last two for an error's node and log.
 
-    `graph` is what `hipGraphCreate` or a capture returned; `bufferSize`, that of C's log, is not looked at.
-
-    `last_exception` has the log. hipErrorInvalidValue for nodes that depend on each other in a circle,
-    hipErrorNotSupported for a graph with memory nodes that has an executable graph. See `forebay.Graph.instantiate`.
+    `bufferSize`, that of C's log, is not looked at; `last_exception` has the log. hipErrorInvalidValue for nodes that
+    depend on each other in a circle, hipErrorNotSupported for a graph with memory nodes that has an executable graph.
+    See `forebay.Graph.instantiate`.
     """
     return _instantiate(graph, 0), None, b""
 

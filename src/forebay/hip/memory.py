@@ -209,10 +209,8 @@ def _free_in_order(allocation: Allocation, queue: Queue) -> None:
 def hipFree(ptr: Any) -> None:
     """Give memory back, after everything submitted to its device is done; ``(hipError_t,)``. Blocks for that.
 
-    `ptr` is what `hipMalloc`, `hipMallocAsync` or `hipMallocManaged` returned.
-
-    None is accepted. hipErrorInvalidValue when no allocation of the device begins there, when it was freed before, or
-    when it is memory of a graph and not in use.
+    `ptr` is what `hipMalloc`, `hipMallocAsync` or `hipMallocManaged` returned, or None. hipErrorInvalidValue when no
+    allocation of the device begins there, when it was freed before, or when it is memory of a graph and not in use.
     """
     _free(ptr, hipMemoryType.hipMemoryTypeDevice, hipMemoryType.hipMemoryTypeManaged)
 
@@ -775,9 +773,8 @@ def hipMemRangeGetAttribute(data: Any, data_size: int, attribute: int, dev_ptr: 
 def hipStreamAttachMemAsync(stream: Any, dev_ptr: Any, length: int = 0, flags: int = facts.hipMemAttachSingle) -> None:
     """Accept which stream uses managed memory, which makes no difference; ``(hipError_t,)``. Does not block.
 
-    `dev_ptr` is what `hipMallocManaged` returned, and `flags` are hipMemAttach….
-
-    `length` is 0 or all of the allocation. hipErrorInvalidValue for other memory, lengths and flags.
+    `dev_ptr` is what `hipMallocManaged` returned, `length` 0 or all of the allocation, and `flags` are hipMemAttach…:
+    hipErrorInvalidValue for others.
     """
     queue = queue_of(stream)
     allocation, offset = found_at(dev_ptr)

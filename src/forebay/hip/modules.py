@@ -279,11 +279,7 @@ def hipModuleGetFunction(module: Any, kname: Any) -> ihipModuleSymbol_t:
 
 @api(outputs=1)
 def hipModuleGetFunctionCount(mod: Any) -> int:
-    """Return ``(hipError_t, count)`` of a module's functions.
-
-    `mod` is what `hipModuleLoadData` returned: hipErrorInvalidHandle for None, hipErrorNotFound for one that was
-    unloaded.
-    """
+    """Return ``(hipError_t, count)`` of a module's functions."""
     program = module_of(mod).program
     return len(program) if program is not None else 0
 
@@ -291,8 +287,6 @@ def hipModuleGetFunctionCount(mod: Any) -> int:
 @api(outputs=2)
 def hipModuleGetGlobal(hmod: Any, name: Any) -> tuple[DeviceArray, int]:
     """Return ``(hipError_t, pointer, bytes)`` of a ``__device__`` or ``__constant__`` variable, its name bytes or str.
-
-    `hmod` is what `hipModuleLoadData` returned, and `name` the variable's.
 
     The pointer is good for copies, memsets and kernels until the module is unloaded; each module has its own variables.
     In OpenCL C it is a variable at file scope in ``global`` memory, see `forebay.Program.get_global`.
@@ -559,9 +553,8 @@ def hipFuncGetAttributes(func: Any) -> hipFuncAttributes:
 def hipFuncGetAttribute(attrib: int, hfunc: Any) -> int:
     """Return ``(hipError_t, value)`` of one member of `hipFuncAttributes`, which says what each is.
 
-    `attrib` is a hipFunction_attribute, and `hfunc` what `hipModuleGetFunction` returned.
-
-    hipErrorInvalidHandle without a function, hipErrorInvalidValue for an unknown attribute.
+    `attrib` is a hipFunction_attribute: hipErrorInvalidValue for an unknown one. hipErrorInvalidHandle without a
+    function.
     """
     kernel = function_of(hfunc).kernel
     name = MEMBERS.get(enumerator(hipFunction_attribute, attrib, "a function has no attribute").name)
@@ -702,10 +695,8 @@ def hipOccupancyAvailableDynamicSMemPerBlock(f: Any, numBlocks: int, blockSize: 
 def hipOccupancyMaxPotentialBlockSize(f: Any, dynSharedMemPerBlk: int = 0, blockSizeLimit: int = 0) -> tuple[int, int]:
     """Return ``(hipError_t, gridSize, blockSize)``: the groups of which most work-items run at once, and how many do.
 
-    `f` is the function, with `dynSharedMemPerBlk` bytes of dynamic local memory and groups of at most `blockSizeLimit`
-    work-items; 0 is no limit.
-
-    hipErrorInvalidValue without a function, and for more local memory than there is.
+    A group has at most `blockSizeLimit` work-items; 0 is no limit. hipErrorInvalidValue without a function, and for
+    more local memory than there is.
     """
     return _block_size(_kernel_of_module(f), dynSharedMemPerBlk, blockSizeLimit)
 

@@ -370,6 +370,7 @@ def hipGetChannelDesc(array: Any) -> hipChannelFormatDesc:
 
 LAYOUT = struct.Struct("<QQQ3i6i3ii3ff4f4x")
 NO_FORMAT = -1
+CLAMP = hipTextureAddressMode.hipAddressModeClamp
 
 
 @dataclass(frozen=True)
@@ -493,10 +494,10 @@ def texture_bytes(place: TextureMemory, texture: hipTextureDesc) -> bytes:
         raise invalid("integers are filtered only when they are read as normalized floats")
     coordinates = bool(texture.normalizedCoords) or place.is_cube
     if place.is_cube:
-        modes = [hipTextureAddressMode.hipAddressModeClamp] * 3
+        modes = [CLAMP] * 3
     elif not coordinates:  # as on GPUs: the others need normalized ones
         others = (hipTextureAddressMode.hipAddressModeWrap, hipTextureAddressMode.hipAddressModeMirror)
-        modes = [hipTextureAddressMode.hipAddressModeClamp if mode in others else mode for mode in modes]
+        modes = [CLAMP if mode in others else mode for mode in modes]
     scale = place.extent if coordinates else (1, 1, 1)
     divisor = format.largest if as_float else 1
     known = NO_FORMAT if as_float else format.type * 8 + format.channels
@@ -504,18 +505,10 @@ def texture_bytes(place: TextureMemory, texture: hipTextureDesc) -> bytes:
 
 
 def _packed(
-    place: TextureMemory,
-    known: int,
-    modes: list[hipTextureAddressMode],
-    linear: bool,
-    scale: tuple[int, ...],
-    divisor: int,
-    border: list[float],
+    place: TextureMemory, known: int, modes: list[Any], linear: bool, scale: tuple[int, ...], divisor: int, border: Any
 ) -> bytes:
     format = place.format
-    plain = (
-        known if not linear and all(mode == hipTextureAddressMode.hipAddressModeClamp for mode in modes) else NO_FORMAT
-    )
+    plain = known if not linear and modes == [CLAMP] * 3 else NO_FORMAT
     return LAYOUT.pack(
         place.address, place.row, place.slice, *place.extent, place.layers, format.type, format.channels, known, plain,
         format.nbytes, *modes, linear, *scale, divisor, *border,
@@ -571,8 +564,7 @@ class hipSurfaceObject_t(_Object):
     """A surface object; compares, hashes and converts like its number."""
 
     def __init__(self, place: TextureMemory) -> None:
-        clamp = [hipTextureAddressMode.hipAddressModeClamp] * 3
-        super().__init__(place, _packed(place, NO_FORMAT, clamp, False, (1, 1, 1), 1, [0.0] * 4))
+        super().__init__(place, _packed(place, NO_FORMAT, [CLAMP] * 3, False, (1, 1, 1), 1, [0.0] * 4))
 
 
 def upload(device: Device, memory: Any, data: bytes) -> None:
@@ -875,8 +867,6 @@ def _checked(reference: Any) -> textureReference:
 @api(outputs=1)
 def hipModuleGetTexRef(hmod: Any, name: Any) -> textureReference:
     """Return ``(hipError_t, textureReference)`` of a module's variable such as ``texture<float, 2> name``.
-
-    `hmod` is the module, and `name` the variable's name, bytes or str.
 
     Errors as `hipModuleGetGlobal`; hipErrorNotFound for other variables, too. Blocks the first time.
     """
