@@ -181,7 +181,10 @@ class Place:
         self.buffer: Buffer | None = None
         self.host: Any = None
         if isinstance(pointer, Buffer):
-            self._of_buffer(pointer, nbytes)
+            if nbytes > pointer.nbytes:
+                raise invalid(f"{nbytes} bytes: the Buffer has {pointer.nbytes}")
+            flat = pointer.reshape(-1).view(np.uint8)
+            self.buffer = flat if nbytes == flat.nbytes else flat[:nbytes]
             return
         is_number = isinstance(pointer, (int, np.integer, ctypes.c_void_p, Address)) or pointer is None
         address, owner = address_of(pointer)
@@ -204,12 +207,6 @@ class Place:
             if address >= FIRST_NUMBER or address < ALIGNMENT:  # the first page has no owner
                 raise invalid(f"{what}: {address:#x} is in no allocation")
             self.host = (ctypes.c_ubyte * nbytes).from_address(address)
-
-    def _of_buffer(self, buffer: Buffer, nbytes: int) -> None:
-        if nbytes > buffer.nbytes:
-            raise invalid(f"{nbytes} bytes: the Buffer has {buffer.nbytes}")
-        flat = buffer.reshape(-1).view(np.uint8)
-        self.buffer = flat if nbytes == flat.nbytes else flat[:nbytes]
 
     def for_device(self) -> Buffer:
         """Return it as a Buffer.

@@ -188,9 +188,6 @@ class PartedGraph:
         if cut.shape != self._cut.shape:
             cut.close()
             raise GraphUpdateError("the graphs differ in more than the work of their nodes", "nodes")
-        self._replace(cut)
-
-    def _replace(self, cut: _Cut) -> None:
         with self._lock:
             before, self._cut = self._cut, cut
         before.close()

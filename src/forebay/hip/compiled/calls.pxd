@@ -21,7 +21,6 @@ cdef object ok
 
 # A function that does the ordinary calls itself, with the name, signature and documentation of its definition.
 cdef object front(object definition, Ordinary ordinary, object failure=*)
-cdef void note_success() noexcept
 cdef object succeed()  # and return what a function without outputs returns then
 cdef object answer(bint ready)  # likewise, of a function that asks; that something is not ready is no error (HIP 7)
 

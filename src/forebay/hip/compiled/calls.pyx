@@ -79,11 +79,6 @@ def last_returned() -> int:
     return returned
 
 
-cdef void note_success() noexcept:
-    global returned
-    returned = 0
-
-
 cdef object succeed():
     global returned
     returned = 0

@@ -13,7 +13,7 @@ from libcpp.vector cimport vector
 from forebay.core.ownership cimport relaxed_bint
 from forebay.core.state cimport QueueState
 from forebay.hip.compiled.calls cimport (
-    Address, note_success, ok, pointer_class, queue_of, queue_of_null, raise_pending, succeed,
+    Address, ok, pointer_class, queue_of, queue_of_null, raise_pending, succeed,
 )
 from forebay.queues.memory.buffer cimport Buffer as DeviceBuffer  # beside the protocol's in the stub
 from forebay.queues.memory.pool cimport MemoryPool, free
@@ -296,7 +296,7 @@ cdef object malloc_front(PyObject* const* words):
     pointer.buffer = pointer._owner = buffer
     pointer._shape = buffer.shape
     pointer._typestr, pointer._itemsize = "|u1", 1
-    note_success()
+    succeed()
     return ok, pointer
 
 
