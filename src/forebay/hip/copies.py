@@ -97,14 +97,6 @@ def blocking(function: Any, name: str = "", waits: bool = True, on: Any = None) 
     return made(name or function.__name__, parameters, function.__doc__, call, like=function)
 
 
-def pair(
-    name: str, function: Any, blocks: str = "", waits: bool = True, **renamed: str
-) -> tuple[HipFunction, HipFunction]:
-    """Return HIP's function of this name, and the one in the order of a stream; see `blocking` and `in_order`."""
-    waits = waits and blocks != NEVER
-    return blocking(function, name, waits), in_order(f"{name}Async", function, blocks, **renamed)
-
-
 def check_kind(kind: Any) -> tuple[bool, bool]:
     """Return whether destination and source have to be the device's; hipErrorInvalidMemcpyDirection for no kind."""
     known = enumerator(Kind, kind, "no kind of copy", hipError_t.hipErrorInvalidMemcpyDirection)
@@ -289,9 +281,12 @@ def _one_way(kind: Kind, way: str) -> Any:
 _htod = _one_way(Kind.hipMemcpyHostToDevice, "from the host to the device")
 _dtoh = _one_way(Kind.hipMemcpyDeviceToHost, "from the device to the host")
 _dtod = _one_way(Kind.hipMemcpyDeviceToDevice, "within the device")
-hipMemcpyHtoD, hipMemcpyHtoDAsync = pair("hipMemcpyHtoD", _htod, waits=False)
-hipMemcpyDtoH, hipMemcpyDtoHAsync = pair("hipMemcpyDtoH", _dtoh, waits=False)
-hipMemcpyDtoD, hipMemcpyDtoDAsync = pair("hipMemcpyDtoD", _dtod, NEVER)
+hipMemcpyHtoD: HipFunction = blocking(_htod, "hipMemcpyHtoD", waits=False)
+hipMemcpyHtoDAsync: HipFunction = in_order("hipMemcpyHtoDAsync", _htod)
+hipMemcpyDtoH: HipFunction = blocking(_dtoh, "hipMemcpyDtoH", waits=False)
+hipMemcpyDtoHAsync: HipFunction = in_order("hipMemcpyDtoHAsync", _dtoh)
+hipMemcpyDtoD: HipFunction = blocking(_dtod, "hipMemcpyDtoD", waits=False)
+hipMemcpyDtoDAsync: HipFunction = in_order("hipMemcpyDtoDAsync", _dtod, NEVER)
 
 
 def _copy_peer(dst: Any, dstDeviceId: int, src: Any, srcDeviceId: int, sizeBytes: int, stream: Any = None) -> None:
@@ -314,7 +309,8 @@ def _copy_peer(dst: Any, dstDeviceId: int, src: Any, srcDeviceId: int, sizeBytes
     enqueue(queue, *both)
 
 
-hipMemcpyPeer, hipMemcpyPeerAsync = pair("hipMemcpyPeer", _copy_peer, NEVER, srcDeviceId="srcDevice")
+hipMemcpyPeer: HipFunction = blocking(_copy_peer, "hipMemcpyPeer", waits=False)
+hipMemcpyPeerAsync: HipFunction = in_order("hipMemcpyPeerAsync", _copy_peer, NEVER, srcDeviceId="srcDevice")
 
 
 def _copy_2d(
@@ -339,7 +335,8 @@ def _copy_2d(
     enqueue(queue, Place(dst, extents[0], "dst"), Place(src, extents[1], "src"), spans)
 
 
-hipMemcpy2D, hipMemcpy2DAsync = pair("hipMemcpy2D", _copy_2d)
+hipMemcpy2D: HipFunction = blocking(_copy_2d, "hipMemcpy2D")
+hipMemcpy2DAsync: HipFunction = in_order("hipMemcpy2DAsync", _copy_2d)
 
 
 # -- memsets
@@ -416,9 +413,12 @@ def _memset(bits: int) -> Any:
     return memset
 
 
-hipMemsetD8, hipMemsetD8Async = pair("hipMemsetD8", _memset(8), NEVER)
-hipMemsetD16, hipMemsetD16Async = pair("hipMemsetD16", _memset(16), NEVER)
-hipMemsetD32, hipMemsetD32Async = pair("hipMemsetD32", _memset(32), NEVER, dest="dst")
+hipMemsetD8: HipFunction = blocking(_memset(8), "hipMemsetD8", waits=False)
+hipMemsetD8Async: HipFunction = in_order("hipMemsetD8Async", _memset(8), NEVER)
+hipMemsetD16: HipFunction = blocking(_memset(16), "hipMemsetD16", waits=False)
+hipMemsetD16Async: HipFunction = in_order("hipMemsetD16Async", _memset(16), NEVER)
+hipMemsetD32: HipFunction = blocking(_memset(32), "hipMemsetD32", waits=False)
+hipMemsetD32Async: HipFunction = in_order("hipMemsetD32Async", _memset(32), NEVER, dest="dst")
 
 
 def _set_2d(dst: Any, pitch: int, value: int, width: int, height: int, stream: Any = None) -> None:
@@ -445,10 +445,14 @@ def _memset_of_rows(bits: int) -> Any:
     return memset
 
 
-hipMemset2D, hipMemset2DAsync = pair("hipMemset2D", _set_2d, NEVER)
-hipMemsetD2D8, hipMemsetD2D8Async = pair("hipMemsetD2D8", _memset_of_rows(8), NEVER)
-hipMemsetD2D16, hipMemsetD2D16Async = pair("hipMemsetD2D16", _memset_of_rows(16), NEVER)
-hipMemsetD2D32, hipMemsetD2D32Async = pair("hipMemsetD2D32", _memset_of_rows(32), NEVER)
+hipMemset2D: HipFunction = blocking(_set_2d, "hipMemset2D", waits=False)
+hipMemset2DAsync: HipFunction = in_order("hipMemset2DAsync", _set_2d, NEVER)
+hipMemsetD2D8: HipFunction = blocking(_memset_of_rows(8), "hipMemsetD2D8", waits=False)
+hipMemsetD2D8Async: HipFunction = in_order("hipMemsetD2D8Async", _memset_of_rows(8), NEVER)
+hipMemsetD2D16: HipFunction = blocking(_memset_of_rows(16), "hipMemsetD2D16", waits=False)
+hipMemsetD2D16Async: HipFunction = in_order("hipMemsetD2D16Async", _memset_of_rows(16), NEVER)
+hipMemsetD2D32: HipFunction = blocking(_memset_of_rows(32), "hipMemsetD2D32", waits=False)
+hipMemsetD2D32Async: HipFunction = in_order("hipMemsetD2D32Async", _memset_of_rows(32), NEVER)
 
 
 # -- rows and planes
@@ -594,7 +598,8 @@ def _copy_3d(p: Any, stream: Any = None) -> None:
     _copy_box(p, stream)
 
 
-hipMemcpy3D, hipMemcpy3DAsync = pair("hipMemcpy3D", _copy_3d)
+hipMemcpy3D: HipFunction = blocking(_copy_3d, "hipMemcpy3D")
+hipMemcpy3DAsync: HipFunction = in_order("hipMemcpy3DAsync", _copy_3d)
 
 
 def _side(array: hipArray, position: tuple[Any, ...], extent: hipExtent) -> tuple[hipPitchedPtr, hipPos]:
@@ -641,9 +646,11 @@ def _copy_as(kind: type[Record], what: str) -> Any:
 
 _rows, _unaligned = _copy_as(facts.hip_Memcpy2D, "rows"), _copy_as(facts.hip_Memcpy2D, "rows of any alignment")
 _planes = _copy_as(facts.HIP_MEMCPY3D, "rows and planes")
-hipMemcpyParam2D, hipMemcpyParam2DAsync = pair("hipMemcpyParam2D", _rows)
+hipMemcpyParam2D: HipFunction = blocking(_rows, "hipMemcpyParam2D")
+hipMemcpyParam2DAsync: HipFunction = in_order("hipMemcpyParam2DAsync", _rows)
 hipDrvMemcpy2DUnaligned: HipFunction = blocking(_unaligned, "hipDrvMemcpy2DUnaligned")
-hipDrvMemcpy3D, hipDrvMemcpy3DAsync = pair("hipDrvMemcpy3D", _planes)
+hipDrvMemcpy3D: HipFunction = blocking(_planes, "hipDrvMemcpy3D")
+hipDrvMemcpy3DAsync: HipFunction = in_order("hipDrvMemcpy3DAsync", _planes)
 
 
 def _copy_3d_peer(p: Any, stream: Any = None) -> None:
@@ -662,7 +669,8 @@ def _copy_3d_peer(p: Any, stream: Any = None) -> None:
     _copy_box(hipMemcpy3DParms(**members, kind=hipMemcpyKind.hipMemcpyDeviceToDevice), queue)
 
 
-hipMemcpy3DPeer, hipMemcpy3DPeerAsync = pair("hipMemcpy3DPeer", _copy_3d_peer, NEVER)
+hipMemcpy3DPeer: HipFunction = blocking(_copy_3d_peer, "hipMemcpy3DPeer", waits=False)
+hipMemcpy3DPeerAsync: HipFunction = in_order("hipMemcpy3DPeerAsync", _copy_3d_peer, NEVER)
 
 
 def _set_3d(pitchedDevPtr: Any, value: int, extent: Any, stream: Any = None) -> None:
@@ -687,7 +695,8 @@ def _set_3d(pitchedDevPtr: Any, value: int, extent: Any, stream: Any = None) -> 
     set_rows(pitchedDevPtr.ptr, (pitch, pitch * rows), value, size, "u1", stream)
 
 
-hipMemset3D, hipMemset3DAsync = pair("hipMemset3D", _set_3d, NEVER)
+hipMemset3D: HipFunction = blocking(_set_3d, "hipMemset3D", waits=False)
+hipMemset3DAsync: HipFunction = in_order("hipMemset3DAsync", _set_3d, NEVER)
 
 
 # -- arrays
@@ -741,7 +750,8 @@ def _copy_2d_to_array(
     _copy_between(to, _memory(src, spitch, rows), columns, rows, kind, queue)
 
 
-hipMemcpy2DToArray, hipMemcpy2DToArrayAsync = pair("hipMemcpy2DToArray", _copy_2d_to_array)
+hipMemcpy2DToArray: HipFunction = blocking(_copy_2d_to_array, "hipMemcpy2DToArray")
+hipMemcpy2DToArrayAsync: HipFunction = in_order("hipMemcpy2DToArrayAsync", _copy_2d_to_array)
 
 
 def _copy_2d_from_array(
@@ -760,7 +770,8 @@ def _copy_2d_from_array(
     _copy_between(_memory(dst, dpitch, rows), source, columns, rows, kind, queue)
 
 
-hipMemcpy2DFromArray, hipMemcpy2DFromArrayAsync = pair("hipMemcpy2DFromArray", _copy_2d_from_array)
+hipMemcpy2DFromArray: HipFunction = blocking(_copy_2d_from_array, "hipMemcpy2DFromArray")
+hipMemcpy2DFromArrayAsync: HipFunction = in_order("hipMemcpy2DFromArrayAsync", _copy_2d_from_array)
 
 
 @blocking
@@ -876,8 +887,10 @@ def hipMemcpyAtoA(
     _copy_between(to, source, nbytes, 1, Kind.hipMemcpyDeviceToDevice, queue_of(stream))
 
 
-hipMemcpyHtoA, hipMemcpyHtoAAsync = pair("hipMemcpyHtoA", _copy_htoa, count="ByteCount")
-hipMemcpyAtoH, hipMemcpyAtoHAsync = pair("hipMemcpyAtoH", _copy_atoh, dst="dstHost", count="ByteCount")
+hipMemcpyHtoA: HipFunction = blocking(_copy_htoa, "hipMemcpyHtoA")
+hipMemcpyHtoAAsync: HipFunction = in_order("hipMemcpyHtoAAsync", _copy_htoa, count="ByteCount")
+hipMemcpyAtoH: HipFunction = blocking(_copy_atoh, "hipMemcpyAtoH")
+hipMemcpyAtoHAsync: HipFunction = in_order("hipMemcpyAtoHAsync", _copy_atoh, dst="dstHost", count="ByteCount")
 
 
 # -- variables of modules
@@ -974,5 +987,7 @@ def _copy_from_symbol(
     _copy_symbol(symbol, dst, sizeBytes, offset, kind, FROM, stream)
 
 
-hipMemcpyToSymbol, hipMemcpyToSymbolAsync = pair("hipMemcpyToSymbol", _copy_to_symbol)
-hipMemcpyFromSymbol, hipMemcpyFromSymbolAsync = pair("hipMemcpyFromSymbol", _copy_from_symbol)
+hipMemcpyToSymbol: HipFunction = blocking(_copy_to_symbol, "hipMemcpyToSymbol")
+hipMemcpyToSymbolAsync: HipFunction = in_order("hipMemcpyToSymbolAsync", _copy_to_symbol)
+hipMemcpyFromSymbol: HipFunction = blocking(_copy_from_symbol, "hipMemcpyFromSymbol")
+hipMemcpyFromSymbolAsync: HipFunction = in_order("hipMemcpyFromSymbolAsync", _copy_from_symbol)

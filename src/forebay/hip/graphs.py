@@ -266,7 +266,7 @@ class ihipGraph(Number):
     def __init__(self, address: Any = 0) -> None:
         super().__init__(address)
         self.graph: Any = None  # a Graph
-        self.device = -1
+        self.device: int = -1
         self._by_node: dict[Node, hipGraphNode] = {}
         self.copies: dict[Node, Node] = {}  # by the nodes of the graph that it was cloned from
 
@@ -299,7 +299,8 @@ class hipGraphExec(Number):
     def __init__(self, address: Any = 0) -> None:
         super().__init__(address)
         self.executable: ExecutableGraph | PartedGraph | None = None
-        self.flags, self.device = 0, -1
+        self.flags: int = 0
+        self.device: int = -1
 
 
 hipGraph_t: TypeAlias = ihipGraph
@@ -1128,14 +1129,25 @@ def _accessors(kind: str) -> tuple[HipFunction, HipFunction, HipFunction]:
     )
 
 
-hipGraphKernelNodeGetParams, hipGraphKernelNodeSetParams, hipGraphExecKernelNodeSetParams = _accessors("kernel")
-hipGraphMemcpyNodeGetParams, hipGraphMemcpyNodeSetParams, hipGraphExecMemcpyNodeSetParams = _accessors("copy")
-hipGraphMemsetNodeGetParams, hipGraphMemsetNodeSetParams, hipGraphExecMemsetNodeSetParams = _accessors("fill")
-hipGraphHostNodeGetParams, hipGraphHostNodeSetParams, hipGraphExecHostNodeSetParams = _accessors("host")
-hipGraphEventRecordNodeGetEvent, hipGraphEventRecordNodeSetEvent, hipGraphExecEventRecordNodeSetEvent = _accessors(
-    "record"
-)
-hipGraphEventWaitNodeGetEvent, hipGraphEventWaitNodeSetEvent, hipGraphExecEventWaitNodeSetEvent = _accessors("wait")
+hipGraphKernelNodeGetParams: HipFunction
+hipGraphKernelNodeSetParams: HipFunction
+hipGraphExecKernelNodeSetParams: HipFunction
+hipGraphMemcpyNodeGetParams: HipFunction
+hipGraphMemcpyNodeSetParams: HipFunction
+hipGraphExecMemcpyNodeSetParams: HipFunction
+hipGraphMemsetNodeGetParams: HipFunction
+hipGraphMemsetNodeSetParams: HipFunction
+hipGraphExecMemsetNodeSetParams: HipFunction
+hipGraphHostNodeGetParams: HipFunction
+hipGraphHostNodeSetParams: HipFunction
+hipGraphExecHostNodeSetParams: HipFunction
+hipGraphEventRecordNodeGetEvent: HipFunction
+hipGraphEventRecordNodeSetEvent: HipFunction
+hipGraphExecEventRecordNodeSetEvent: HipFunction
+hipGraphEventWaitNodeGetEvent: HipFunction
+hipGraphEventWaitNodeSetEvent: HipFunction
+hipGraphExecEventWaitNodeSetEvent: HipFunction
+globals().update({function.__name__: function for kind in KINDS for function in _accessors(kind)})
 
 
 @api()
@@ -1374,10 +1386,13 @@ def _of_bytes(end: str) -> tuple[HipFunction, HipFunction, HipFunction]:
     )
 
 
-hipGraphAddMemcpyNode1D, hipGraphMemcpyNodeSetParams1D, hipGraphExecMemcpyNodeSetParams1D = _of_bytes("1D")
-hipGraphAddMemcpyNodeToSymbol, hipGraphMemcpyNodeSetParamsToSymbol, hipGraphExecMemcpyNodeSetParamsToSymbol = _of_bytes(
-    "ToSymbol"
-)
-hipGraphAddMemcpyNodeFromSymbol, hipGraphMemcpyNodeSetParamsFromSymbol, hipGraphExecMemcpyNodeSetParamsFromSymbol = (
-    _of_bytes("FromSymbol")
-)
+hipGraphAddMemcpyNode1D: HipFunction
+hipGraphMemcpyNodeSetParams1D: HipFunction
+hipGraphExecMemcpyNodeSetParams1D: HipFunction
+hipGraphAddMemcpyNodeToSymbol: HipFunction
+hipGraphMemcpyNodeSetParamsToSymbol: HipFunction
+hipGraphExecMemcpyNodeSetParamsToSymbol: HipFunction
+hipGraphAddMemcpyNodeFromSymbol: HipFunction
+hipGraphMemcpyNodeSetParamsFromSymbol: HipFunction
+hipGraphExecMemcpyNodeSetParamsFromSymbol: HipFunction
+globals().update({function.__name__: function for end in _COPIES for function in _of_bytes(end)})

@@ -358,7 +358,9 @@ class HostArray(DeviceArray):
 
     __slots__ = ()
 
-    __array_interface__ = NDBuffer.__cuda_array_interface__
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return self.__cuda_array_interface__
 
 
 hipDeviceptr_t = Pointer

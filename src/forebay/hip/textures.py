@@ -184,7 +184,7 @@ class hipArray(Number):
         self.row, self.rows, self.slices = width * format.nbytes, max(height, 1), max(depth, 1)
         self.objects: set[int] = set()
         memory = current_device().empty(self.row * self.rows * self.slices, "u1")
-        self.device = current_number()
+        self.device: int = current_number()
         self.allocation = Allocation(memory, facts.hipMemoryType.hipMemoryTypeArray, self.device)
         self.address = self.allocation.base
         allocations.enter(self.allocation)
@@ -536,7 +536,7 @@ class _Object(Pointer):
         except BaseException:
             memory.close()
             raise
-        self.device = current_number()
+        self.device: int = current_number()
         self.allocation = Allocation(memory, facts.hipMemoryType.hipMemoryTypeArray, self.device)
         self.address, self._owner, self.buffer = self.allocation.base, self.allocation, memory
         self.place = place
