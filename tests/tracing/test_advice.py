@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 import forebay as fb
+from forebay import hip
 from forebay.tracing import findings, watching
 from tests.conftest import DEVICES
+from tests.hip.conftest import ok
+from tests.hip.helpers import compiled
 from tests.helpers.kernels import SOURCE
 from tests.helpers.processes import command, python
 from tests.helpers.threads import together
@@ -493,6 +496,10 @@ def test_the_counters_of_devices_that_are_gone_count(find, device):
 
     assert set(find(run)) == {findings.COMPILED_AGAIN}
     assert [name for name, stats in find.stats if stats.launches == 1] == [device.name] * 2
+
+
+def test_code_that_hiprtc_has_tried_is_not_built_again(find):
+    assert find(lambda: ok(hip.hipModuleLoadData(compiled(b"kernel void tried_before() { }")))) == {}
 
 
 @pytest.mark.threads
