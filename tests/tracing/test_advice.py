@@ -13,11 +13,11 @@ import forebay as fb
 from forebay import hip
 from forebay.tracing import findings, watching
 from tests.conftest import DEVICES
-from tests.hip.conftest import ok
-from tests.hip.helpers import compiled
 from tests.helpers.kernels import SOURCE
 from tests.helpers.processes import command, python
 from tests.helpers.threads import together
+from tests.hip.conftest import ok
+from tests.hip.helpers import compiled
 
 OFTEN = findings.OFTEN
 MANY = 3 * OFTEN
