@@ -154,6 +154,26 @@ def test_name_expressions_that_name_nothing(expression):
     assert log_of(prog)
 
 
+@pytest.mark.needs("SPIR-V", "a compiler of HIP C++")
+@pytest.mark.parametrize(("expression", "says"), [
+    (b"ad", "use of undeclared identifier 'ad'"),
+    (b"add", "overloaded function 'add'"),
+    (b"on_the_host", "'on_the_host' is neither a kernel nor a variable of the device; its kernels: add<float>, plain"),
+])  # fmt: skip
+def test_the_log_of_a_wrong_name_is_about_the_name(expression, says):
+    """Code of the host that does not compile is in the program as well, and would have been left out."""
+    prog = create(
+        b"#include <mpi.h>\ntemplate <class T> __global__ void add(T* x) { }\n__global__ void plain(int* p) { }\n"
+        b"MPI_Comm everyone;\nvoid on_the_host() { MPI_Barrier(everyone); add<float><<<1, 1>>>(nullptr); }\n"
+    )
+    checked(hiprtc.hiprtcAddNameExpression(prog, expression))
+    assert hiprtc.hiprtcCompileProgram(prog, 0, []) == (hiprtcResult.HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID,)
+    first, *others = [line for line in log_of(prog).splitlines() if "error: " in line]
+    assert first.startswith("name expression:1:")
+    assert says in first
+    assert not others
+
+
 @pytest.mark.parametrize("options", [[b"--frobnicate"], [b"-Wl,-lm"], [b"-D"], [b"-include"]])
 def test_options_that_nobody_knows_are_named(options):
     prog = create(b"__global__ void k(float* x) { }")

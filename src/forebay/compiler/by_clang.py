@@ -21,7 +21,7 @@ from forebay.compiler.cache import BinaryCache, key_of, reads_files
 from forebay.compiler.clang import FIXED, HEADERS, INCLUDE, TARGET, Clang, run_clang
 from forebay.compiler.errors import BuildError
 from forebay.compiler.header_names import overlay
-from forebay.compiler.host_code import Mending, own_text
+from forebay.compiler.host_code import EXPRESSION, Mending, own_text
 from forebay.compiler.included import digest_of, read_file, read_included, text_of
 from forebay.compiler.llvm.calls import are_given, are_refused, circles, with_direct_calls, with_levels, with_library
 from forebay.compiler.llvm.signatures import SYMBOL, explained, read_signatures, unquoted, without_definition
@@ -50,10 +50,10 @@ EXTENSIONS = "--spirv-ext=+SPV_EXT_relaxed_printf_string_address_space,+SPV_KHR_
 # device's own compiler sees better what an index is.
 NO_STRENGTH_REDUCTION = ("-mllvm", "-disable-lsr")
 FOR_LINES = ("SPV_KHR_non_semantic_info", "--spv-emit-nonsemantic-debug-info")
-EXPRESSION = "name expression"
 VARIABLE = re.compile(rf"^@{SYMBOL} = .*addrspace\(1\) externally_initialized global ", re.M)
 NO_KERNEL = '\nextern "C" __global__ void __forebay_no_kernel() {}\n'
 ROUNDS = 12  # how often a program that clang refuses is changed
+MOST_NAMES = 12  # of kernels, in the message about a name
 MANY_ERRORS = ("-ferror-limit", "500")
 ASKED = "__forebay_name_"
 ASKED_LINE = re.compile(
@@ -264,6 +264,8 @@ class _Compilation:
         for expression, symbol in lowered.items():
             if known and symbol not in known:
                 message = f"{EXPRESSION}:1: error: {expression!r} is neither a kernel nor a variable of the device"
+                names = sorted({kernel.name for kernel in signatures.kernels})
+                message += f"; its kernels: {', '.join(names[:MOST_NAMES])}" if names else ""
                 raise NotNamedError(message, log=message)
         # Nothing else calls them, so those that are not used, or inlined, go.
         module = OWN_FUNCTION.sub("define internal ", module)

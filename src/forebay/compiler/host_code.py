@@ -17,6 +17,7 @@ from typing import NamedTuple
 from forebay.compiler.assembly.statements import QUIET
 from forebay.compiler.included import read_file
 
+EXPRESSION = "name expression"  # the file that a name which is asked for is in, for clang
 STATEMENTS = 4  # after this many rounds what is left out are the bodies of functions
 
 BOTH = "__attribute__((host)) __attribute__((device)) "
@@ -103,6 +104,8 @@ class Mending:
             return set()
         # After a header that is not there clang has read nothing more.
         errors = [error for error in errors if NO_FILE.search(error.text)] or errors
+        # A name that is asked for may be wrong; its message must not stand among those of what can be left out.
+        errors = [error for error in errors if error.file != EXPRESSION] or errors
         before = dict(self.texts)
         for error in errors:
             for each in (error, *error.notes):
@@ -173,7 +176,8 @@ class Mending:
             told = [self._reached(error, self.left_out[int(found[1])]) for error, found in reached]
             return "\n".join(dict.fromkeys(told))
         known = {(error.line, error.text) for error in messages_of(first)}
-        if known >= {(error.line, error.text) for error in errors}:
+        asked = all(error.file == EXPRESSION for error in errors)
+        if not asked and known >= {(error.line, error.text) for error in errors}:
             return first
         words = {word for error in errors for each in (error, *error.notes) for word in WORD.findall(each.text)}
         notes = [
@@ -185,7 +189,7 @@ class Mending:
         ]
         lines = [line for line in last.splitlines() if "__forebay" not in line or "error: " in line]
         text = "\n".join(lines).replace(f"struct {MISSING}", MISSING).replace(MISSING, "a type that is left out")
-        return "\n".join([first, text, *notes])
+        return "\n".join([*([] if asked else [first]), text, *notes])
 
     @staticmethod
     def _reached(error: Message, what: LeftOut) -> str:
