@@ -145,6 +145,25 @@ def test_templates_by_name_expression(device):
     assert hiprtc.hiprtcAddNameExpression(prog, b"add<int>") == (late,)
 
 
+@pytest.mark.needs("SPIR-V", "a compiler of HIP C++")
+@pytest.mark.parametrize(("names", "kernels"), [
+    ((), {"add<float>", "add<int>", "add<char>", "explicitly<int>", "plain"}),
+    ((b"add<int>",), {"add<int>", "explicitly<int>", "plain"}),
+    ((b"add<long>", b"plain"), {"add<long>", "explicitly<int>", "plain"}),
+])  # fmt: skip
+def test_where_names_are_asked_for_only_those_of_the_instances_that_the_host_launches_are_made(names, kernels):
+    prog = create(
+        b"template <class T> __global__ void add(T* x) { x[0] += 1; }\n"
+        b"template <class T> static __global__ void explicitly(T* x) { x[0] += 1; }\n"
+        b"template __global__ void explicitly<int>(int*);\n__global__ void plain(int* p) { }\n"
+        b"void host() { add<float><<<1, 1>>>(nullptr); add<int><<<1, 1>>>(nullptr); add<char><<<1, 1>>>(nullptr); }\n"
+    )
+    for name in names:
+        checked(hiprtc.hiprtcAddNameExpression(prog, name))
+    checked(hiprtc.hiprtcCompileProgram(prog, 0, []))
+    assert {kernel.name for kernel in unpack_code(code_of(prog)).kernels} == kernels
+
+
 @pytest.mark.parametrize("expression", [b"nothing", b"add<1>"])
 def test_name_expressions_that_name_nothing(expression):
     prog = create(b"template <typename T> __global__ void add(T* x) { } __global__ void plain(int* p) { }")

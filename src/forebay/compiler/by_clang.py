@@ -6,13 +6,14 @@ time it optimizes that and makes SPIR-V of it.
 
 from __future__ import annotations
 
+import collections
 import functools
 import json
 import os
 import re
 import struct
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 
 from forebay.compiler import prelude
@@ -63,6 +64,9 @@ NOT_FOR_DEVICES = re.compile(rf"^@(?:{ASKED}\d+|__hip_cuid_\w*|llvm\.(?:compiler
 OWN_FUNCTION = re.compile(
     r"^define (?!linkonce|internal|private|available)(?:dso_local |hidden |protected )*(?=[^@]*\bspir_func )", re.M
 )
+KERNEL = re.compile(rf"^define [^@\n]*\bspir_kernel void @({SYMBOL})\(.*?^}}\n", re.M | re.S)
+EXPLICIT = re.compile(r"\btemplate\s+(?!<)[^;{}()]*?(\w+)\s*<")  # what an instance is asked for of in the program
+NAME_OF_INSTANCE = re.compile(r"(?:[^<]*[^\w<])?(\w+)\s*<")
 # The host may write to it, so its first value is not to be taken for its only one.
 STATIC_VARIABLE = re.compile(rf"^(@{SYMBOL}) = internal (?=addrspace\(1\) (?:externally_initialized )?global )", re.M)
 # A pointer that a kernel is passed points to global memory. Clang keeps it as a generic one without a cast that says
@@ -267,6 +271,8 @@ class _Compilation:
                 names = sorted({kernel.name for kernel in signatures.kernels})
                 message += f"; its kernels: {', '.join(names[:MOST_NAMES])}" if names else ""
                 raise NotNamedError(message, log=message)
+        if lowered:
+            module, signatures = self._asked_only(module, signatures, {*lowered.values()})
         # Nothing else calls them, so those that are not used, or inlined, go.
         module = OWN_FUNCTION.sub("define internal ", module)
         spirv = self._spirv(with_library(GLOBAL_PARAMETER.sub(GENERIC_PARAMETER, module)))
@@ -287,6 +293,20 @@ class _Compilation:
             for kernel in signatures.kernels
         )
         return Program(spirv, kernels, signatures.variables, lowered, log)
+
+    def _asked_only(self, module: str, signatures: Signatures, asked: Set[str]) -> tuple[str, Signatures]:
+        """The module without instances of kernels that only code of the host names: programs have hundreds of them."""
+        texts = [*self.sources.values(), *(text_of(path) for path in self.files())]
+        explicit = {name for text in texts for name in EXPLICIT.findall(text)}
+        uses = collections.Counter(re.findall(rf"@({SYMBOL})", module))
+        gone = {
+            kernel.symbol for kernel in signatures.kernels
+            if kernel.symbol not in asked and uses[kernel.symbol] == 1
+            and (found := NAME_OF_INSTANCE.match(kernel.name)) and found[1] not in explicit
+        }  # fmt: skip
+        kernels = tuple(kernel for kernel in signatures.kernels if kernel.symbol not in gone)
+        module = KERNEL.sub(lambda found: "" if unquoted(found[1]) in gone else found[0], module)
+        return module, signatures._replace(kernels=kernels)
 
     def files(self) -> dict[str, str]:
         """The files that were read and may change, with what they held."""
