@@ -174,6 +174,10 @@ LEFT_OUT = {
     "void f() { (void)&k<bad>; }": "void f() { GONE; }",
     "void f() {\n#if X\n  g(1,\n#else\n  g(bad,\n#endif\n  2); h(); }": "void f() {\n#if X\n  g(1,\n#else\n  GONE;\n#endif\n h(); }",
     "void f() { g(bad,\n#ifdef X\n 1,\n#endif\n 2); }": "void f() { GONE;\n#ifdef X\n\n#endif\n }",
+    # both branches open the brace that is closed once
+    "__device__ void d() {\n#if X\n  for (;;) {\n#else\n  if (1) {\n#endif\n} }\nvoid f() { bad; }": (
+        "__device__ void d() {\n#if X\n  for (;;) {\n#else\n  if (1) {\n#endif\n} }\nvoid f() { GONE; }"
+    ),
     "KERNELS(int)\nTEST(a) { bad; }": "KERNELS(int)\nTEST(a) { GONE; }",
     "KERNELS(bad)\nTEST(a) { f(); }": None,
     "namespace n { bad x; int y; }": "namespace n { extern TYPE x; int y; }",

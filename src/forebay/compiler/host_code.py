@@ -538,7 +538,10 @@ def blanked(text: str) -> str:
 
 
 def other_branches(text: str, places: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The branches of the preprocessor's conditions that are not compiled where another of them has a place."""
+    """The branches of the preprocessor's conditions that are not compiled where another of them has a place.
+
+    Where none has one, and one of them opens a brace that is closed behind all, the first counts.
+    """
     chains: list[list[int]] = []
     for found in CONDITIONAL.finditer(text):
         if found[1] == "if":
@@ -548,6 +551,8 @@ def other_branches(text: str, places: Sequence[int]) -> Iterator[tuple[int, int]
         if found[1] == "endif" and chains:
             branches = [*itertools.pairwise(chains.pop())]
             has_place = [any(start < place < end for place in places) for start, end in branches]
+            if not any(has_place) and any(text.count("{", *each) != text.count("}", *each) for each in branches):
+                has_place[0] = True
             if any(has_place):
                 yield from (each for each, is_there in zip(branches, has_place, strict=True) if not is_there)
 
