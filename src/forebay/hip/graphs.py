@@ -1361,7 +1361,7 @@ def _of_bytes(end: str) -> tuple[HipFunction, HipFunction, HipFunction]:
     """
 
         def call(*given: Any) -> Any:
-            return function(*given[: len(own)], make(*given[len(own) :]))
+            return function(*given[: len(own)], "copy", make(*given[len(own) :]))
 
         return made(f"{name}{end}", [*own, *of_copy], doc, call, int(returns != "None"), returns)
 
@@ -1369,20 +1369,9 @@ def _of_bytes(end: str) -> tuple[HipFunction, HipFunction, HipFunction]:
     now = "Let a node copy other bytes in what is instantiated from now on; ``(hipError_t,)``"
     then = "Let a node copy other bytes from the next launch of an executable graph on; ``(hipError_t,)``"
     return (
-        of(
-            "hipGraphAddMemcpyNode",
-            "graph pDependencies numDependencies",
-            added,
-            lambda graph, after, count, params: add_node(graph, after, count, "copy", params),
-            "hipGraphNode",
-        ),
-        of("hipGraphMemcpyNodeSetParams", "node", now, lambda node, params: _set(node, "copy", params)),
-        of(
-            "hipGraphExecMemcpyNodeSetParams",
-            "hGraphExec node",
-            then,
-            lambda graph, node, params: _set_in(graph, node, "copy", params),
-        ),
+        of("hipGraphAddMemcpyNode", "graph pDependencies numDependencies", added, add_node, "hipGraphNode"),
+        of("hipGraphMemcpyNodeSetParams", "node", now, _set),
+        of("hipGraphExecMemcpyNodeSetParams", "hGraphExec node", then, _set_in),
     )
 
 
