@@ -354,7 +354,7 @@ def has_textures(device: Any) -> bool:
 
 @api(outputs=1)
 def hipGetDeviceProperties(deviceId: int) -> hipDeviceProp_t:
-    """Return ``(hipError_t, hipDeviceProp_t)``, what a device is like. ``gcnArchName`` is forebay's name of it."""
+    """Return ``(hipError_t, hipDeviceProp_t)`` of a device. ``gcnArchName``, a `CString`: its name here."""
     return properties_of(device_number(deviceId))
 
 
