@@ -1,6 +1,7 @@
 """Kernels of other programs, compiled as they are, on streams with events as a port would have them.
 
-FOREBAY_PORTED names a folder with clones of ggml, rocHPL and Cholla, as git names them. docs/porting.md is their page.
+FOREBAY_PORTED names a folder with clones of ggml, rocHPL, Cholla and HOOMD-blue, as git names them. docs/porting.md is
+their page.
 """
 
 import os
@@ -19,17 +20,22 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.executes,
     pytest.mark.needs("the default device", "a compiler of HIP C++"),
-    pytest.mark.skipif(not CLONES.exists(), reason="FOREBAY_PORTED is not a folder with clones of the programs"),
 ]
 
 
+def clone_of(name):
+    if not (CLONES / name).exists():
+        pytest.skip(f"FOREBAY_PORTED is not a folder with a clone of {name}")
+    return CLONES / name
+
+
 @pytest.mark.parametrize(("name", "clone", "options"), [
-    ("shock_tube", "cholla", ()), ("shock_tube", "cholla", ("--cells", 33)),
+    ("shock_tube", "cholla", ()), ("shock_tube", "cholla", ("--cells", 20)),
     ("linpack", "rocHPL", ()), ("linpack", "rocHPL", ("--size", 70, "--width", 32)),
     ("linpack", "rocHPL", ("--size", 3, "--width", 8)),
 ])  # fmt: skip
 def test_an_example_is_right_has_no_race_and_draws(tmp_path, name, clone, options):
-    words = ("-m", f"examples.{name}", CLONES / clone, *options, "--output", tmp_path / "picture.png")
+    words = ("-m", f"examples.{name}", clone_of(clone), *options, "--output", tmp_path / "picture.png")
     done = python(*words, FOREBAY_STATS=1, FOREBAY_CHECK="races,error", timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "\nOK: " in done.stdout
@@ -59,7 +65,7 @@ Q8 = np.dtype([("d", "f2"), ("s", "f2"), ("q", "i1", 32)])
 
 @pytest.fixture(scope="module")
 def ggml():
-    root = CLONES / "ggml"
+    root = clone_of("ggml")
     options = ["-std=c++17", f"-I{root / 'include'}", f"-I{root / 'src'}", f"-I{root / 'src/ggml-cuda'}"]
     found = {}
     for file, names in KERNELS.items():
@@ -200,3 +206,61 @@ def test_a_token_goes_through_a_layer_of_ggml(ggml):
     compare("soft_max_f32", got["chances"], chances / chances.sum(), 1e-5)
     assert np.array_equal(got["chances"][got["order"]], np.sort(got["chances"])[::-1])
     assert sorted(got["order"]) == list(range(WORDS))
+
+
+# HOOMD-blue: the particles of a Lennard-Jones fluid in cells, and the forces between them, each on a stream of its own.
+
+PAIR = "hoomd::md::kernel::gpu_compute_pair_forces_shared_kernel<hoomd::md::EvaluatorPairLJ, 1u, 1u, 4, true>"
+CELLS = "hoomd::gpu_compute_cell_list_kernel"
+BOX = np.dtype({"names": ["numbers", "periodic"], "formats": [("f8", 15), ("u1", 3)], "itemsize": 128})
+
+
+def test_cells_and_pair_forces_of_hoomd(tmp_path):
+    root, pair = clone_of("hoomd-blue"), tmp_path / "pair.cu"
+    pair.write_text('#include "hoomd/md/PotentialPairGPU.cuh"\n#include "hoomd/md/EvaluatorPairLJ.h"\n')
+    sizes = ["-DHOOMD_LONGREAL_SIZE=64", "-DHOOMD_SHORTREAL_SIZE=64"]
+    options = ["-std=c++17", f"-I{root}", f"-I{root / 'hoomd'}", "-DENABLE_HIP", *sizes]
+    run = kernels(pair, [PAIR], options) | kernels(root / "hoomd/CellListGPU.cu", [CELLS], options)
+    count, length, cut, side, most = 1000, 12.0, 2.5, 5, 32
+    rng, at = np.random.default_rng(3), np.zeros((count, 4))
+    grid = np.stack(np.meshgrid(*[np.arange(10)] * 3), -1).reshape(-1, 3)
+    at[:, :3] = (grid + 0.5) * length / 10 - length / 2 + rng.uniform(-0.1, 0.1, (count, 3))
+    box = np.zeros((), BOX)
+    box["numbers"], box["periodic"] = np.repeat((-length / 2, length / 2, length, 1 / length, 0), 3), 1
+    apart = at[:, None, :3] - at[None, :, :3]
+    apart -= length * np.round(apart / length)
+    squares = (apart**2).sum(2) + 1e9 * np.eye(count)
+    near = squares < (cut + 0.4) ** 2
+    number, order = near.sum(1).astype("u4"), np.nonzero(near)[1].astype("u4")
+    first = (np.cumsum(number) - number).astype("u8")
+
+    pairs, cells = (check(hip.hipStreamCreate()) for _ in range(2))
+    there, positions = event(), check(hip.hipMalloc(at.nbytes))
+    check(hip.hipMemcpyAsync(positions, at, at.nbytes, hip.hipMemcpyKind.hipMemcpyHostToDevice, pairs))
+    check(hip.hipEventRecord(there, pairs))
+    check(hip.hipStreamWaitEvent(cells, there, 0))
+    force, virial = np.zeros((count, 4)), np.zeros((6, count))
+    outputs = [upload(each) for each in (force, virial)]
+    lists = [upload(each) for each in (number, order, first, np.array([1.0, 4.0]), np.array([cut**2]))]
+    rest = (count, count, positions, None, box[()], *lists, None, 1, 0, 0)
+    launch(run[PAIR], -(-count // 32), 128, pairs, *outputs, *rest, shared=32)
+    filled, content = np.zeros(side**3, "u4"), np.zeros((side**3, most, 4))
+    lists = [upload(filled), upload(content), None, None, None, upload(np.zeros(3, "u4"))]
+    shapes = [np.array((side,) * 3, "u4,u4,u4")[()], np.array((most, side**3), "u4,u4")[()]]
+    rest = (count, 0, most, False, False, box[()], *shapes, np.zeros((), "f8,f8,f8")[()], count, 0)
+    launch(run[CELLS], -(-count // 128), 128, cells, *lists, positions, *[None] * 4, *rest)
+    for memory, host, stream in (*zip(outputs, (force, virial), [pairs] * 2, strict=True),
+                                 *zip(lists[:2], (filled, content), [cells] * 2, strict=True)):  # fmt: skip
+        download(memory, host, stream)
+    check(hip.hipDeviceSynchronize())
+
+    sixth = np.where(squares < cut**2, squares**-3.0, 0)
+    slope = (48 * sixth**2 - 24 * sixth) / squares
+    energy = np.where(sixth > 0, 4 * sixth * (sixth - 1) - 4 * cut**-6.0 * (cut**-6.0 - 1), 0)
+    expected = np.column_stack([(apart * slope[..., None]).sum(1), energy.sum(1) / 2])
+    assert np.abs(force - expected).max() < 1e-13 * np.abs(expected).max()
+    parts = [(apart[..., i] * apart[..., j] * slope).sum(1) / 2 for i in range(3) for j in range(i, 3)]
+    assert np.abs(virial - parts).max() < 1e-13 * np.abs(parts).max()
+    where = ((at[:, :3] / length + 0.5) * side).astype(int) @ (1, side, side**2)
+    for cell in range(side**3):
+        assert sorted(map(tuple, content[cell, : filled[cell], :3])) == sorted(map(tuple, at[where == cell, :3]))
