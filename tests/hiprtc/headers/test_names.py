@@ -1,5 +1,7 @@
 """Headers that have several names, libraries of the host, and programs with their host functions."""
 
+import string
+
 import numpy as np
 import pytest
 
@@ -51,6 +53,19 @@ def test_all_headers_compile_together(compiled):
     out = np.zeros(1, "i4")
     compiled(f'{included}\nextern "C" __global__ void k(int* out) {{ out[0] = 5; }}').run("k", 1, 1, out)
     assert device_data(out[0]) == 5
+
+
+@pytest.mark.parametrize("header", [
+    "cub/cub.cuh", "curand_kernel.h", "hipcub/hipcub.hpp", "hiprand/hiprand_kernel.h", "mma.h", "rocprim/rocprim.hpp",
+])  # fmt: skip
+def test_macros_of_one_letter_are_the_programs(compiled, header):
+    """They stand before the headers, and are what they were behind them."""
+    letters = "".join(f"#define {letter} {number}\n" for number, letter in enumerate(string.ascii_uppercase))
+    total = " + ".join(string.ascii_uppercase)
+    built = compiled(f"{letters}#include <{header}>\n__global__ void k(int* out) {{ out[0] = {total}; }}")
+    out = np.zeros(1, "i4")
+    built.run("k", 1, 1, out)
+    assert device_data(out[0]) == sum(range(26))
 
 
 def test_a_program_with_its_host_functions(compiled):

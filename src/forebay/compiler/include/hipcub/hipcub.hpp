@@ -1,6 +1,7 @@
 // What blocks and warps do together, with the names of hipCUB; `cub/cub.cuh` has CUB's. What runs on a whole device is
 // for the host's libraries. Reductions and scans are in this file.
 #pragma once
+#include <hip/device/own_names.h>
 
 #include <hip/hip_runtime.h>
 #include <hipcub/block_movement.hpp>
@@ -374,3 +375,4 @@ class WarpScan {
 };
 
 }  // namespace hipcub
+#include <hip/device/program_names.h>

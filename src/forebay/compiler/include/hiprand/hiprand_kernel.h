@@ -4,6 +4,7 @@
 // The numbers of a seed are not those of hipRAND or cuRAND, whose seeding is not published. XORWOW's subsequences begin
 // at places drawn by a hash, and an offset into it is walked.
 #pragma once
+#include <hip/device/own_names.h>
 
 #include <hip/hip_runtime.h>
 
@@ -381,3 +382,4 @@ __DEVICE__ void skipahead_sequence(unsigned long long count, __forebay::philox* 
 }
 __DEVICE__ void skipahead_subsequence(unsigned long long count, __forebay::mrg32k3a* state) { state->skip(count, 76); }
 __DEVICE__ void skipahead_sequence(unsigned long long count, __forebay::mrg32k3a* state) { state->skip(count, 127); }
+#include <hip/device/program_names.h>

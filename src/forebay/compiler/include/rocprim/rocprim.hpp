@@ -1,5 +1,6 @@
 // rocPRIM's names of what blocks and warps do together, see hipcub/hipcub.hpp.
 #pragma once
+#include <hip/device/own_names.h>
 
 #include <hipcub/hipcub.hpp>
 #include <thrust/functional.h>
@@ -136,3 +137,4 @@ struct block_radix_sort {
 };
 
 }  // namespace rocprim
+#include <hip/device/program_names.h>

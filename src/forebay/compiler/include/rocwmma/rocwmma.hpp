@@ -3,6 +3,7 @@
 // In software: what a lane needs of the others' elements it gets by shuffles. So a program that was written for the
 // matrix units of a GPU runs, and is no faster than one without them. Sums are of 32 bits, or of 64 for double.
 #pragma once
+#include <hip/device/own_names.h>
 
 #include <hip/hip_runtime.h>
 #include <hip/hip_bf16.h>
@@ -203,3 +204,4 @@ __DEVICE__ float __float_to_tf32(float x) {
 __DEVICE__ void synchronize_workgroup() { __syncthreads(); }
 
 }  // namespace rocwmma
+#include <hip/device/program_names.h>

@@ -11,8 +11,6 @@ namespace cub = hipcub;
 #define CUB_PTX_LOG_WARP_THREADS 5
 #define CUB_PTX_WARP_THREADS 32
 #define CUB_WARP_THREADS(...) 32
-#define CUB_MIN(a, b) (((a) > (b)) ? (b) : (a))
-#define CUB_MAX(a, b) (((a) > (b)) ? (a) : (b))
 #define CUB_QUOTIENT_FLOOR(x, y) ((x) / (y))
 #define CUB_QUOTIENT_CEILING(x, y) (((x) + (y) - 1) / (y))
 #define CUB_ROUND_UP_NEAREST(x, y) (CUB_QUOTIENT_CEILING(x, y) * (y))
