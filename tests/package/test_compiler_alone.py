@@ -42,7 +42,8 @@ text = '#include "n.h"\\ntemplate <class T> __global__ void twice(T* x, const in
 source = Source(text, "twice.hip", {"n.h": "#define N M"}, split_options(["-DM=2"]), ("twice<float>",))
 program = compile_to_spirv(clang, source)
 print(program.code[:4].hex(), [(each.name, each.type_name, each.const) for each in program.kernels[0].parameters])
-for change, expected in (({"text": "nonsense"}, BuildError), ({"expressions": ("once<int>",)}, NotNamedError)):
+wrong = "__global__ void k() { nonsense; }"
+for change, expected in (({"text": wrong}, BuildError), ({"expressions": ("once<int>",)}, NotNamedError)):
     try:
         compile_to_spirv(clang, source._replace(**change))
     except expected as error:
