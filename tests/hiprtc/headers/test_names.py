@@ -110,8 +110,8 @@ def test_a_program_with_functions_that_only_cuda_names(compiled):
 
 def test_names_that_the_library_of_cpp_has_too(compiled):
     """Programs that are `using namespace std` call functions of HIP as `std` has them inside: `__all`."""
-    headers = ["algorithm", "array", "bitset", "cmath", "complex", "functional", "iostream", "map", "string", "tuple",
-               "variant"]  # fmt: skip
+    headers = ["valarray", "algorithm", "array", "bitset", "cmath", "complex", "functional", "iostream", "map", "string",
+               "tuple", "variant"]  # fmt: skip
     calls = (
         "__all(x) + __any(x) + __all_sync(~0u, x) + (int)__ballot(x) + __popc(x) + __clz(x) + __ffs(x) + __mul24(x, x)"
     )

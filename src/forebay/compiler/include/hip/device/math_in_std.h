@@ -1,9 +1,10 @@
-// The functions of math.h in namespace std.
+// The functions of math.h in libc++'s own namespace, where those of <valarray> do not hide them from <complex>.
 #pragma once
 
+#include <__config>
 #include <hip/device/math_standard.h>
 
-namespace std {
+_LIBCPP_BEGIN_NAMESPACE_STD
 
 using ::double_t;
 using ::float_t;
@@ -119,7 +120,7 @@ using ::tanf;
 using ::tanhf;
 using ::truncf;
 
-}  // namespace std
+_LIBCPP_END_NAMESPACE_STD
 
 // What libc++'s <complex> takes from its own <cmath>.
 __host__ __device__ inline long double atan2l(long double y, long double x) {
