@@ -134,6 +134,13 @@ def test_headers_on_the_disk_are_read_in_another_way_and_stay(compiled, tmp_path
     assert header.read_text() == text
 
 
+@pytest.mark.needs("a compiler of its own", "SPIR-V")
+def test_any_number_of_headers_may_be_missing(compiled):
+    headers = "".join(f"#include <library/{number}.h>\n" for number in range(20))
+    program = compiled(f"{headers}library::Type of();\n__global__ void k(int*) {{}}")
+    assert program.made.log.count("warning: the header library/") == 20
+
+
 def test_a_function_that_stays_wrong_loses_its_body():
     program = Program("void f() { k<int><<<1, 1>>>(0); bad; }", kernels={"k"})
     assert program.leave_out(20, whole=True)

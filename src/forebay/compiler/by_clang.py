@@ -193,7 +193,7 @@ class _Compilation:
         )
         more: tuple[str, ...] = ()
         first = ""
-        for _ in range(ROUNDS):
+        while mending.rounds < ROUNDS:
             try:
                 module, log = self._llvm(self._whole(mending.texts[self.name]), more)
             except BuildError as error:

@@ -89,7 +89,7 @@ class Mending:
         self._read = read
         self._look = look
         self._seen: str | None = None
-        self._rounds = 0
+        self.rounds = 0  # but for those that a header which is not there takes
 
     @property
     def told(self) -> list[str]:
@@ -98,12 +98,13 @@ class Mending:
 
     def mend(self, log: str) -> set[str]:
         """Change files for the sake of what clang said; return which, and none when nothing is known to help."""
-        self._rounds += 1
         errors = messages_of(log)
+        # After a header that is not there clang has read nothing more.
+        missing = [error for error in errors if NO_FILE.search(error.text)]
+        self.rounds += not missing
         if REACHED.search(str(errors)):  # a kernel reaches what is left out
             return set()
-        # After a header that is not there clang has read nothing more.
-        errors = [error for error in errors if NO_FILE.search(error.text)] or errors
+        errors = missing or errors
         # A name that is asked for may be wrong; its message must not stand among those of what can be left out.
         errors = [error for error in errors if error.file != EXPRESSION] or errors
         before = dict(self.texts)
@@ -116,7 +117,7 @@ class Mending:
             if not self.texts[file][:place].endswith(BOTH):
                 self.texts[file] = self.texts[file][:place] + BOTH + self.texts[file][place:]
         if not self._changed(before):
-            self._leave_out(errors, whole=self._rounds > STATEMENTS)
+            self._leave_out(errors, whole=self.rounds > STATEMENTS)
         if not self._changed(before):
             self._leave_out(errors, whole=True)
         return self._changed(before)
