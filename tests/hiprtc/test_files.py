@@ -10,7 +10,7 @@ from forebay import hip, hiprtc
 from forebay.compiler import clang
 from forebay.compiler.by_clang import compile_to_spirv
 from forebay.compiler.clang import find_clang
-from forebay.compiler.included import MOST
+from forebay.compiler.included import MOST, read_included
 from forebay.compiler.options import split_options
 from forebay.compiler.program import Source
 
@@ -26,6 +26,14 @@ def compiles():
     return lambda source, options=(), headers=None: compile_to_spirv(
         clang, Source(source, "program.hip", headers or {}, split_options(options))
     )
+
+
+def test_a_header_is_read_once_by_whatever_path(tmp_path):
+    """Libraries include `"../detail/b.h"` and back: each way around has another path."""
+    for folder, other in ("ab", "ba"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "of.h").write_text(f'#pragma once\n#include "../{other}/of.h"\n')
+    assert len(read_included("program", "#include <a/of.h>", {}, [str(tmp_path)], ())) < 8
 
 
 @pytest.fixture(params=["a device", "a pipe", "a large file"])

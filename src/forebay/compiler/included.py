@@ -107,12 +107,15 @@ def read_included(
     left = [("command line", before, ""), (name, source, ""), *((each, text, "") for each, text in headers.items())]
     seen: dict[str, None] = {}
     known: set[str] = set()
+    looked_for: set[tuple[str, str]] = set()
     while left:
         file, text, folder = left.pop()
         for found in INCLUDED.finditer(text):
             path = found[1] or found[2]
-            if path in headers:
+            wanted = folder if found[1] else "", path
+            if path in headers or wanted in looked_for:
                 continue
+            looked_for.add(wanted)
             places = [*([folder] if found[1] else []), *folders]
             seen |= dict.fromkeys(os.path.join(place, path) for place in places)
             try:
@@ -121,8 +124,8 @@ def read_included(
                 line = text.count("\n", 0, found.start()) + 1
                 log = f"{file}:{line}:1: error: {error}"
                 raise BuildError(f"the program does not compile\n{log}", log=log) from None
-            if read and read[0] not in known:
-                known.add(read[0])
+            if read and (itself := os.path.realpath(read[0])) not in known:  # by any of its paths, such as a/../a/b.h
+                known.add(itself)
                 left.append((*read, os.path.dirname(read[0])))
     return list(seen)
 
