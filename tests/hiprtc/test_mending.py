@@ -153,7 +153,7 @@ def test_a_function_that_stays_wrong_loses_its_body():
     (HOST + "__device__ int wrong(int x) { return library::of_device(x); }", -1, "'library'"),
     (HOST + '#include "own.h"', -1, "'own.h' file not found"),
     (HOST + "__constant__ library::Type value;", -1, "'library'"),
-    (HOST, "library::Thread thread;", "'library'"),
+    (HOST + "__global__ void wrong(int* x, Held h) { x[0] = h.get(); }", "library::Thread thread;", "'library'"),
     (
         "struct A { int f(); };\n__device__ int A::f() const { return 1; }\n__global__ void k() { }",
         2,
@@ -191,7 +191,8 @@ LEFT_OUT = {
     "bad f(int) { return 1; } int y;": " int y;",
     'extern "C" { bad x; }': 'extern "C" { extern TYPE x; }',
     "struct S { bad m; int n; };": "struct S;",
-    "struct S { bad m; __device__ int n(); };": None,
+    "struct S { bad m; __device__ int n(); };": "struct S;",
+    "template <class T> class S : public bad { constexpr int n = 1; };": "template <class T> class S;",
     "struct S { bad m(); __device__ int n(); };": "struct S {  __device__ int n(); };",
     "struct S { int m() { bad; } __device__ int n(); };": "struct S { int m() { GONE; } __device__ int n(); };",
     "#define HD __device__\nHD int f() { return bad; }": None,

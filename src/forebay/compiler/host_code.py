@@ -154,7 +154,8 @@ class Mending:
             if not what:
                 return
             line = frozenset(WORD.findall(text[text.rfind("\n", 0, offset) + 1 :].partition("\n")[0]))
-            told.append(LeftOut(f"{place.file}:{place.line}:{place.column}", what, line, error.text))
+            words = line | {what.partition("class ")[2]}
+            told.append(LeftOut(f"{place.file}:{place.line}:{place.column}", what, words, error.text))
         hidden = set().union(*(program.hidden for program in programs.values()))
         if hidden and hidden & reached_names(self._seen or ""):
             return  # another thing of this name would take its place
@@ -363,12 +364,12 @@ class Program:
         head = self._bare[item.start : item.body if item.body >= 0 else item.end]
         while item.body >= 0 and TYPE.match(without_template(head)) and self._device.search(self._whole(item)):
             inner = self._at(place, item.body + 1, item.end - 1)  # a member of a class that kernels may use
-            if inner is None:
-                return ""
-            item = inner
-            head = self._bare[item.start : item.body if item.body >= 0 else item.end]
-            if not TYPE.match(head) and not is_function(head.rstrip("; ")):
-                return ""  # without it the class has another size
+            member = self._bare[inner.start : inner.body if inner.body >= 0 else inner.end] if inner else ""
+            if inner is None or not (TYPE.match(member) or is_function(member.rstrip("; "))):
+                # The class would have another size. What uses it finds one that is not defined.
+                self._cuts[item.start, item.end] = self._declared(item, place)
+                return f"the class {WORD.findall(_bare(BASES.sub('', without_template(head))))[-1]}"
+            item, head = inner, member
         if item.body < 0 or not is_function(head):
             if self._device.search(self._whole(item)):
                 return ""
