@@ -176,6 +176,7 @@ class _Compilation:
         self.own = folder / "headers"
         self.sources: dict[str, str] = {**source.headers}
         self.changed: dict[str, Path] = {}
+        self.macros: tuple[str, ...] = ()  # of the compiler that the program is for
         for name, text in source.headers.items():
             path = self.own / os.path.normpath(name)
             if not path.is_relative_to(self.own) or ".." in path.parts:
@@ -187,7 +188,8 @@ class _Compilation:
     def module_of(self, text: str) -> tuple[str, str]:
         """The LLVM module of a program, and the warnings."""
         self.sources[self.name] = text
-        read_included(self.name, text, self.source.headers, self.options.folders, self.options.forced)
+        read = read_included(self.name, text, self.source.headers, self.options.folders, self.options.forced)
+        self.macros = AS_NVCC if is_for_nvcc([*self.sources.values(), *map(text_of, read)]) else ()
         mending = Mending(
             self.name, as_clang_takes_it(text), self._header, lambda: self._preprocessed(mending.texts[self.name])
         )
@@ -340,8 +342,7 @@ class _Compilation:
             f"(const void*)&{expression.strip().removeprefix('&')};"
             for number, expression in enumerate(self.source.expressions if asks else ())
         ]
-        macros = AS_NVCC if is_for_nvcc(self.sources.values()) else ()
-        return "\n".join([*macros, *self.options.begins_with, f'#line 1 "{self.name}"', text, *asked, ""])
+        return "\n".join([*self.macros, *self.options.begins_with, f'#line 1 "{self.name}"', text, *asked, ""])
 
     def _preprocessed(self, text: str) -> str:
         """What the preprocessor makes of the program's own files, with their macros."""

@@ -169,7 +169,8 @@ def test_functions_of_vectors_are_found_from_a_namespace(compiled):
     ("#if defined(__HIPCC__)\n#define HIPCC 1\n#endif\n", [0, 0, 0]),
     ("// ownership of friendship\n", [1, 1, 600]),
 ])  # fmt: skip
-def test_macros_of_a_compiler_are_of_the_language(compiled, compilers, expected):
+@pytest.mark.parametrize("is_in_header", [False, True])
+def test_macros_of_a_compiler_are_of_the_language(compiled, compilers, expected, is_in_header, tmp_path):
     source = f"""{compilers}
         #ifdef __CUDACC__
         static __device__ __forceinline__ int one() {{ return 1; }}
@@ -188,8 +189,11 @@ def test_macros_of_a_compiler_are_of_the_language(compiled, compilers, expected)
             out[2] = __CUDA_ARCH__;
         #endif
         }}"""
+    if is_in_header:
+        (tmp_path / "own.h").write_text(source)
+        source = "#include <own.h>\n"
     out = np.zeros(3, "i4")
-    compiled(source).run("k", 1, 1, out)
+    compiled(source, [f"-I{tmp_path}"]).run("k", 1, 1, out)
     assert device_data(out).tolist() == expected
 
 
