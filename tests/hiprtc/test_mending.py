@@ -141,6 +141,14 @@ def test_any_number_of_headers_may_be_missing(compiled):
     assert program.made.log.count("warning: the header library/") == 20
 
 
+@pytest.mark.needs("a compiler of its own", "SPIR-V")
+def test_a_class_of_the_host_overrides_what_is_of_both_sides_in_the_library_of_cpp(compiled):
+    error = "struct Error : std::exception { const char* what() const noexcept override { return nullptr; } };"
+    log = compiled(f"{error}\nint f() {{ throw Error(); }}\nlibrary::Type of();\n__global__ void k(int*) {{}}").made.log
+    assert log.count("left out") == 1
+    assert "override" not in log
+
+
 def test_a_function_that_stays_wrong_loses_its_body():
     program = Program("void f() { k<int><<<1, 1>>>(0); bad; }", kernels={"k"})
     assert program.leave_out(20, whole=True)

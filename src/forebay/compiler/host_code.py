@@ -27,6 +27,7 @@ MESSAGE = re.compile(
 MISMATCH = re.compile(r"out-of-line definition of|cannot overload \S+( \S+)? function")
 OTHER = re.compile(r"member declaration nearly matches|previous declaration is here")
 CLASS = re.compile(r"\w+ defined here")
+OVERRIDES = re.compile(r"marked '(override|final)' hides virtual .*'std::")
 QUALIFIED = re.compile(r"(?:~?\w+\s*(?:<[^<>;{}]*>)?\s*::\s*)+$")
 NO_FILE = re.compile(r"'([^']+)' file not found")
 HEADER = "the header"
@@ -112,6 +113,8 @@ class Mending:
             for each in (error, *error.notes):
                 if each.file not in self.texts and (text := self._read(each.file)) is not None:
                     self.texts[each.file] = text
+        for error in errors:
+            self._without_override(error)
         places = {place for error in errors for place in self._declarations(error)}
         for file, place in sorted(places, reverse=True):
             if not self.texts[file][:place].endswith(BOTH):
@@ -121,6 +124,15 @@ class Mending:
         if not self._changed(before):
             self._leave_out(errors, whole=True)
         return self._changed(before)
+
+    def _without_override(self, error: Message) -> None:
+        """Take out the word with which a class of the host overrides a function of the C++ library's, which is for both
+        sides here."""
+        found = OVERRIDES.search(" ".join([error.text, *(note.text for note in error.notes)]))
+        text = self.texts.get(error.file, "")
+        place = offset_of(text, error)
+        if found and text.startswith(found[1], place):
+            self.texts[error.file] = text[:place] + blanked(found[1]) + text[place + len(found[1]) :]
 
     def _changed(self, before: Mapping[str, str]) -> set[str]:
         return {file for file, text in self.texts.items() if text != before.get(file, self._original(file))}
