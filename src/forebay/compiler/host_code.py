@@ -289,7 +289,7 @@ CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(if|el|endif)(?:[^\n\\]|\\.)*", re.MULT
 KEPT = re.compile(rf"{CONDITIONAL.pattern.replace('(if', '(?:if')}|\n", re.MULTILINE | re.DOTALL)
 STOP = re.compile(r"[;({}\[]")
 TRANSPARENT = re.compile(r"(?:\bnamespace\b[^()=;]*|\bextern\s*)$")
-TYPE = re.compile(r"\s*(?:typedef\s+)?(?:struct|class|union|enum)\b")
+TYPE = re.compile(r"\s*(?:[A-Z_]{4,}\s+)?(?:typedef\s+)?(?:struct|class|union|enum)\b")  # also behind a macro
 AFTER_PARAMETERS = re.compile(
     r"\)\s*(?:(?:const|noexcept|override|final|volatile|&&?)\s*)*(?:->[^;]*|:[^:].*)?\s*$", re.DOTALL
 )
