@@ -76,3 +76,11 @@ def test_classes_with_threads_are_as_large_as_the_host_has_them(compiled):
 @pytest.mark.parametrize("standard", ["17", "20"])
 def test_code_of_the_host_with_threads_is_read(compiled, standard):
     assert compiled(HOST + KERNEL, [f"-std=c++{standard}"]).made.log == ""
+
+
+def test_types_of_cuda_may_be_declared_again(compiled):
+    again = "struct CUstream_st;\nusing cudaStream_t = CUstream_st*;\ntypedef struct CUevent_st* cudaEvent_t;\n"
+    modes = "cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;"
+    assert (
+        compiled(f"{again}int main() {{ {modes} return mode == cudaStreamCaptureModeGlobal; }}{KERNEL}").made.log == ""
+    )

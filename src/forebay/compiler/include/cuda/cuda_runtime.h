@@ -11,8 +11,13 @@
 
 using cudaError_t = hipError_t;
 using cudaError = hipError_t;
+// Programs declare these again, by the names of CUDA's structures.
+#define CUstream_st ihipStream_t
+#define CUevent_st ihipEvent_t
 using cudaStream_t = hipStream_t;
 using cudaEvent_t = hipEvent_t;
+using cudaStreamCaptureStatus = hipStreamCaptureStatus;
+using cudaStreamCaptureMode = hipStreamCaptureMode;
 using cudaMemcpyKind = hipMemcpyKind;
 using cudaDeviceProp = hipDeviceProp_t;
 using cudaFuncAttributes = hipFuncAttributes;
@@ -32,6 +37,13 @@ inline constexpr hipMemcpyKind cudaMemcpyDefault = hipMemcpyDefault;
 inline constexpr hipMemcpyKind cudaMemcpyHostToDevice = hipMemcpyHostToDevice;
 inline constexpr hipMemcpyKind cudaMemcpyDeviceToHost = hipMemcpyDeviceToHost;
 inline constexpr hipMemcpyKind cudaMemcpyDeviceToDevice = hipMemcpyDeviceToDevice;
+
+inline constexpr cudaStreamCaptureStatus cudaStreamCaptureStatusNone = hipStreamCaptureStatusNone;
+inline constexpr cudaStreamCaptureStatus cudaStreamCaptureStatusActive = hipStreamCaptureStatusActive;
+inline constexpr cudaStreamCaptureStatus cudaStreamCaptureStatusInvalidated = hipStreamCaptureStatusInvalidated;
+inline constexpr cudaStreamCaptureMode cudaStreamCaptureModeGlobal = hipStreamCaptureModeGlobal;
+inline constexpr cudaStreamCaptureMode cudaStreamCaptureModeThreadLocal = hipStreamCaptureModeThreadLocal;
+inline constexpr cudaStreamCaptureMode cudaStreamCaptureModeRelaxed = hipStreamCaptureModeRelaxed;
 
 inline constexpr cudaError_t cudaErrorNotReady = hipErrorNotReady;
 inline constexpr cudaError_t cudaErrorNotSupported = hipErrorNotSupported;
