@@ -78,8 +78,8 @@ def test_code_of_the_host_with_threads_is_read(compiled, standard):
     assert compiled(HOST + KERNEL, [f"-std=c++{standard}"]).made.log == ""
 
 
-def test_types_of_cuda_may_be_declared_again(compiled):
-    again = "struct CUstream_st;\nusing cudaStream_t = CUstream_st*;\ntypedef struct CUevent_st* cudaEvent_t;\n"
+def test_types_of_cuda_are_there_and_may_be_declared_again(compiled):
+    again = "#include <cuda.h>\nCUresult of(CUdeviceptr, CUstream);\nstruct CUstream_st;\nusing cudaStream_t = CUstream_st*;\ntypedef struct CUevent_st* cudaEvent_t;\n"
     modes = "cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;"
     assert (
         compiled(f"{again}int main() {{ {modes} return mode == cudaStreamCaptureModeGlobal; }}{KERNEL}").made.log == ""
