@@ -148,7 +148,7 @@ def test_atomic_functions_of_pairs(compiled):
     source = """
         #include <cuda_bf16.h>
         extern "C" __global__ void all(__half2* h, __hip_bfloat162* b) {
-            atomicAdd(h, __floats2half2_rn(1, 2)); atomicAdd(b, __floats2bfloat162_rn(1, 2)); }"""
+            atomicAdd(h, __floats2half2_rn(0, 1)); atomicAdd(b, __floats2bfloat162_rn(1, 2)); atomicAdd(h, {1, 1}); }"""
     h, b = np.zeros(2, "f2"), np.zeros(2, "u2")
     compiled(source).run("all", 2, 64, h, b)
     assert (h.tolist(), of_bfloat(b).tolist()) == ([128, 256], [128, 256])

@@ -1,8 +1,8 @@
 // Atomic functions, for all numbers of 32 and 64 bits, relaxed as in HIP; `_block` and `_system` choose the scope.
 //
-// They are templates, so that a program's own atomicAdd(double*, double) goes before them, and a value is converted to
-// what the pointer points to, which may be volatile. Compare-exchange has its own built-in: LLVM's breaks the back end.
-// What SPIR-V has no operation for is a loop around it.
+// They are templates, so that a program's own atomicAdd(double*, double) goes before them, and a value, {…} too, is
+// converted to what the pointer points to, which may be volatile. Compare-exchange has its own built-in: LLVM's breaks
+// the back end. What SPIR-V has no operation for is a loop around it.
 #pragma once
 
 #include <hip/device/spirv.h>
@@ -57,7 +57,7 @@ inline constexpr bool is_native_atomic = (std::is_integral_v<T> || std::is_enum_
 }  // namespace __forebay
 
 #define FOREBAY_ATOMIC(name, operation, hip_scope, scope, EXPRESSION)                            \
-    template <class V, class U, class T = std::remove_volatile_t<V>>                             \
+    template <class V, class U = std::remove_volatile_t<V>, class T = std::remove_volatile_t<V>>  \
     __DEVICE__ T name(V* place, U operand) {                                                     \
         T* address = (T*)place;                                                                  \
         T value = (T)operand;                                                                    \
@@ -75,14 +75,14 @@ inline constexpr bool is_native_atomic = (std::is_integral_v<T> || std::is_enum_
     FOREBAY_ATOMIC(atomicAnd##suffix, and, hip_scope, scope, before & value)                     \
     FOREBAY_ATOMIC(atomicOr##suffix, or, hip_scope, scope, before | value)                       \
     FOREBAY_ATOMIC(atomicXor##suffix, xor, hip_scope, scope, before ^ value)                     \
-    template <class V, class U, class T = std::remove_volatile_t<V>>                             \
+    template <class V, class U = std::remove_volatile_t<V>, class T = std::remove_volatile_t<V>>  \
     __DEVICE__ T atomicExch##suffix(V* place, U operand) {                                       \
         using I = __forebay::integer_of<sizeof(T)>;                                              \
         I value = __forebay::bits_as<I>((T)operand);                                             \
         return __forebay::bits_as<T>(                                                            \
             __hip_atomic_exchange((I*)place, value, __ATOMIC_RELAXED, hip_scope));               \
     }                                                                                            \
-    template <class V, class U, class W, class T = std::remove_volatile_t<V>>                    \
+    template <class V, class U = std::remove_volatile_t<V>, class W = U, class T = std::remove_volatile_t<V>> \
     __DEVICE__ T atomicCAS##suffix(V* place, U compare, W value) {                               \
         return __forebay::exchange_if_same<scope>((T*)place, (T)compare, (T)value);              \
     }                                                                                            \
