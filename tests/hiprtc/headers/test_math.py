@@ -17,7 +17,7 @@ FLOATS = {
     "r = frexpf(x, &e) + 10 * e": lambda x: np.frexp(x)[0] + 10 * np.frexp(x)[1],
     "r = modff(x, &a) + 10 * a": lambda x: np.modf(x)[0] + 10 * np.modf(x)[1],
     "r = remquof(x, 3.f, &e) + 10 * (e & 7)": lambda x: x - 3 * np.rint(x / 3) + 10 * (np.rint(x / 3) % 8),
-    "ldexpf(x, 3) + scalbnf(x, -2)": lambda x: x * 8.25,
+    "ldexpf(x, 3) + scalbnf(x, -2)": lambda x: x * 8.25, "x * std::ldexp(3u, -1)": lambda x: x * 1.5,
     "norm3df(x, 2, 3) + norm4df(x, 1, 1, 1)": lambda x: np.sqrt(x * x + 13) + np.sqrt(x * x + 3),
     "rnorm3df(x, 2, 3)": lambda x: 1 / np.sqrt(x * x + 13),
     "float t[3] = {x, 1, 2}; r = normf(3, t) + rnormf(2, t)": lambda x: np.sqrt(x * x + 5) + 1 / np.sqrt(x * x + 1),

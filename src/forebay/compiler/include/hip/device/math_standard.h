@@ -180,6 +180,7 @@ __DEVICE__ float scalblnf(float x, long n) { return ldexp(x, (int)(n > 9999 ? 99
 __DEVICE__ double scalbln(double x, long n) { return ldexp(x, (int)(n > 9999 ? 9999 : n < -9999 ? -9999 : n)); }
 __host__ float ldexp(float, int);
 __host__ double ldexp(double, int);
+FOREBAY_IF(std::is_integral_v<T>) __host__ __device__ double ldexp(T x, int n) { return ldexp((double)x, n); }
 
 namespace __forebay {
 // Their second result is written through a pointer of OpenCL's class generic.
