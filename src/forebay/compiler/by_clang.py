@@ -490,7 +490,7 @@ def imported_functions(module: bytes) -> list[str]:
 # Macros of nvcc, for programs that ask for them and name nothing of HIP's. The architecture is the first with atomicAdd
 # of doubles, and has no instructions of its own for matrices.
 ASKS_FOR_NVCC = re.compile(r"\b__(?:CUDACC|NVCC|CUDA_ARCH)__\b")
-NAMES_HIP = re.compile(r"(?<![A-Za-z])(?:hip|HIP)")
+NAMES_HIP = re.compile(r"(?<![A-Za-z])(?:hip(?:[A-Z_/.]|[a-z]{3})|HIP(?:CC|\b)|(?<![A-Za-z]_)HIP_)")  # not a hip
 AS_NVCC = (
     "#define __CUDACC__ 1", "#define __NVCC__ 1", "#define __CUDA_ARCH__ 600",
     *(f"#undef __{name}__" for name in ("HIPCC", "HIP", "HIP_PLATFORM_AMD", "HIP_PLATFORM_HCC", "HIP_DEVICE_COMPILE")),

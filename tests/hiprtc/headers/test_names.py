@@ -167,7 +167,8 @@ def test_functions_of_vectors_are_found_from_a_namespace(compiled):
     ("", [1, 1, 600]),  # one of CUDA's, that asks which compiler it has
     ("// hipify made this\n", [0, 0, 0]),
     ("#if defined(__HIPCC__)\n#define HIPCC 1\n#endif\n", [0, 0, 0]),
-    ("// ownership of friendship\n", [1, 1, 600]),
+    ("// ownership of friendship\nenum { LEFT_HIP_JOINT, HIPS };\n", [1, 1, 600]),
+    ("#ifdef USE_HIP\n#endif\n", [0, 0, 0]),
 ])  # fmt: skip
 @pytest.mark.parametrize("is_in_header", [False, True])
 def test_macros_of_a_compiler_are_of_the_language(compiled, compilers, expected, is_in_header, tmp_path):
