@@ -28,6 +28,9 @@ class Pool {
         auto made = std::async(std::launch::async, [](int a) { return a + 1; }, 3);
         std::promise<int> promise;
         promise.set_value(made.get());
+        std::packaged_task<int(int)> task([](int a) { return a; });
+        std::future<int> later = task.get_future();
+        task(3);
         std::scoped_lock both(mutex, shared);
         std::this_thread::yield();
         thread.join();
@@ -65,6 +68,7 @@ SIZES = {
     "thread": 8,
     "future<int>": 16,
     "promise<int>": 24,
+    "packaged_task<int(int)>": 16,
 }
 
 

@@ -111,6 +111,23 @@ class promise {
     template <class... Values> __host__ void set_value(Values&&...);
     template <class Error> __host__ void set_exception(Error);
 };
+template <class Function>
+class packaged_task;
+template <class T, class... Arguments>
+class packaged_task<T(Arguments...)> {
+    void* room[2];
+
+  public:
+    __host__ packaged_task() noexcept;
+    template <class F> __host__ explicit packaged_task(F&&);
+    __host__ packaged_task(packaged_task&&) noexcept;
+    __host__ ~packaged_task();
+    __host__ packaged_task& operator=(packaged_task&&) noexcept;
+    __host__ bool valid() const noexcept;
+    __host__ future<T> get_future();
+    __host__ void operator()(Arguments...);
+    __host__ void reset();
+};
 template <class F, class... Arguments>
 __host__ auto async(F&& f, Arguments&&... arguments) -> future<decltype(f(static_cast<Arguments&&>(arguments)...))> {
     return {};
