@@ -43,10 +43,10 @@ from forebay.tracing import trace as trace
 NULL = _null
 
 
-def _compile_hip(device: Device, source: str, options: tuple[str, ...]) -> _program.Compiled:
+def _compile_cpp(device: Device, source: str, options: tuple[str, ...]) -> _program.Compiled:
     from forebay.hiprtc.front_end import compile_for_device  # imported late: most programs need no clang
 
     return compile_for_device(device, source, options)
 
 
-_program.FRONT_ENDS[_Language.HIP_CPP] = _compile_hip
+_program.FRONT_ENDS[_Language.HIP_CPP] = _compile_cpp
