@@ -40,6 +40,7 @@ int main() {
     static Pool pool;
     pool.start();
     struct Own { int a; } own;
+    std::packaged_task<void()> task([&own] { own.a = 1; });
     hipLaunchHostFunc(hipStreamPerThread, [](void*) {}, &own);
     hipEventCreateWithFlags(nullptr, hipEventDisableTiming | hipEventInterprocess);
     return hipDeviceEnablePeerAccess(1, 0) == hipErrorPeerAccessAlreadyEnabled;

@@ -119,7 +119,7 @@ class packaged_task<T(Arguments...)> {
 
   public:
     __host__ packaged_task() noexcept;
-    template <class F> __host__ explicit packaged_task(F&&);
+    template <class F> __host__ explicit packaged_task(F&&) {}
     __host__ packaged_task(packaged_task&&) noexcept;
     __host__ ~packaged_task();
     __host__ packaged_task& operator=(packaged_task&&) noexcept;
