@@ -1,6 +1,6 @@
 """What a port of a HIP program to Python needs beside its kernels.
 
-`examples.shock_tube` and `examples.factorize` compile files of other programs
+`examples.shock_tube` and `examples.linpack` compile files of other programs
 with it, as they are. docs/porting.md explains the steps.
 """
 

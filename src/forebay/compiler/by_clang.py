@@ -298,7 +298,7 @@ class _Compilation:
 
     def _asked_only(self, module: str, signatures: Signatures, asked: Set[str]) -> tuple[str, Signatures]:
         """The module without instances of kernels that only code of the host names: programs have hundreds of them."""
-        texts = [*self.sources.values(), *(text_of(path) for path in self.files())]
+        texts = [*self.sources.values(), *(text_of(path) for path in self._read())]
         explicit = {name for text in texts for name in EXPLICIT.findall(text)}
         uses = collections.Counter(re.findall(rf"@({SYMBOL})", module))
         gone = {
@@ -312,15 +312,19 @@ class _Compilation:
 
     def files(self) -> dict[str, str]:
         """The files that were read and may change, with what they held."""
+        read = self._read()
+        return {path: digest_of(path) for path in (*read, *self._elsewhere(read))}
+
+    def _read(self) -> list[str]:
+        """The files that clang has read, but for forebay's and the C++ library's."""
         try:
             listed = self.listed.read_text(errors="surrogateescape")
         except OSError:
-            return {}
+            return []
         words = re.split(r"(?<!\\)\s+", listed.partition(":")[2].replace("\\\n", " "))
         paths = [re.sub(r"\\([ #\\])", r"\1", word).replace("$$", "$") for word in words if word]
         ours = (str(self.folder), str(INCLUDE), *self._libraries())
-        read = [path for path in paths if path != "-" and not path.startswith(ours)]
-        return {path: digest_of(path) for path in (*read, *self._elsewhere(read))}
+        return [path for path in paths if path != "-" and not path.startswith(ours)]
 
     def _elsewhere(self, read: Sequence[str]) -> list[str]:
         """Where clang would look for these files, too, and for those that the program asks for: one may appear."""

@@ -70,7 +70,7 @@ class Allocation(Known):
             _graph_bases[self.graph_memory] = self.base
 
     def forget_unused(self) -> None:
-        """Let go of memory of a graph whose node is gone, unless it is in use."""
+        """Release memory of a graph whose node is gone, unless it is in use."""
         memory = self.graph_memory
         if memory is None or memory.live or (self._node is not None and self._node() is not None):
             return

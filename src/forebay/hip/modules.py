@@ -85,7 +85,7 @@ class ihipModule_t(Number):
         self.variables: dict[str, Allocation] = {}
 
     def forget(self) -> None:
-        """Let go of its functions: they know their module, so nothing would go before the collector comes."""
+        """Release its functions: they refer to their module, so all would stay until the collector runs."""
         asserting.pop(self, None)
         self.functions.clear()
 

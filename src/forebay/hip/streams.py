@@ -477,7 +477,7 @@ class ihipEvent_t(Number, EventHandle):
         return event
 
     def forget(self) -> None:
-        """Let go of the event, although a program may keep its handle."""
+        """Release the event, although a program may keep its handle."""
         self.event = self.shared = None
 
 
