@@ -116,8 +116,9 @@ struct Driver {
     Status (*set_pointer)(void *kernel, uint32_t index, const Memory *memory) = nullptr;
     // value NULL: local memory of that size
     Status (*set_value)(void *kernel, uint32_t index, size_t size, const void *value) = nullptr;
-    // At least one allocation. With this entry, kernels with indirect access are not recorded.
-    Status (*follow)(void *kernel, const uint64_t *addresses, size_t count) = nullptr;
+    // At least one allocation. With this entry, kernels with indirect access are not recorded. `copy` receives another
+    // kernel object with the same arguments, which gets the list in place of `kernel`, unless it is NULL.
+    Status (*follow)(void *kernel, const uint64_t *addresses, size_t count, void **copy) = nullptr;
     // -- other commands; `event` receives an event for the host, unless it is NULL
     Status (*copy)(void *queue, const Memory *to, const Memory *source, size_t nbytes, Waits waits, void **event) =
         nullptr;

@@ -318,7 +318,6 @@ cdef void registered_queues(DeviceState* device, Refs[QueueState]& into) noexcep
 cdef void unregister(QueueState* queue) noexcept nogil
 # Around the submission of launches with indirect access; the queue is locked
 cdef void begin_following(QueueState* queue) noexcept nogil
-cdef Status renew_resident_list(DeviceState* device, Plan* plan) noexcept nogil
 cdef void end_following(QueueState* queue, uint64_t epoch) noexcept nogil
 cdef void leave_to_parent(DeviceState* device) noexcept nogil
 cdef inline bint is_closed(const QueueState* queue) noexcept nogil:

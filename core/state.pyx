@@ -11,7 +11,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, FOR_HOST, Answer, Driver, Status
 from forebay.core.ownership cimport Guard, Ref, Refs, relaxed_uint64
-from forebay.core.plan cimport Plan, delete_plan
+from forebay.core.plan cimport delete_plan
 from forebay.core.process cimport is_forked
 from forebay.core.vector_clock cimport (
     Clock, ClockEntry, Epochs, completed_epoch, new_epochs, note_reached, submitted_epoch
@@ -236,26 +236,6 @@ cdef void begin_following(QueueState* queue) noexcept nogil:  # the queue is loc
         guard.take(queue.device.registry.lock)
         queue.device.registry.queues[place_of(queue.device, queue.epochs.queue_id)].indirect = True
     queue.resident.last_indirect.store(queue.resident.last_indirect.load() | FOLLOWING)
-
-
-cdef Status renew_resident_list(DeviceState* device, Plan* plan) noexcept nogil:
-    """Give the plan's kernel object the list of memory, if it has an older one. Call after `begin_following`."""
-    cdef vector[uint64_t] addresses
-    cdef uint64_t version
-    cdef Status status
-    cdef Guard guard
-    if device.driver.follow == NULL or plan.resident_version == device.resident.listed.version.load():
-        return 0
-    guard.take(device.resident.listed.lock)
-    for each in device.resident.listed.addresses:
-        addresses.push_back(each.first)
-    version = device.resident.listed.version.load()
-    guard.leave()
-    plan.resident_version = 0
-    status = device.driver.follow(plan.kernel, addresses.data(), addresses.size())
-    if status == 0:
-        plan.resident_version = version
-    return status
 
 
 cdef void end_following(QueueState* queue, uint64_t epoch) noexcept nogil:  # the queue is locked

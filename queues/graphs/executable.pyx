@@ -30,7 +30,7 @@ from forebay.core.ownership cimport Guard, Lock, Ref, relaxed_bint
 from forebay.core.plan cimport POINTER, PackedPointer, Parameter, delete_plan, has_same_local, has_value, take_value
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
-    DeviceState, Marker, QueueState, begin_following, closed_gates, end_following, renew_resident_list
+    DeviceState, Marker, QueueState, begin_following, closed_gates, end_following
 )
 from forebay.core.usage cimport Usage, Versions, note_use, still_holds, version_of
 from forebay.core.vector_clock cimport Clock, Epochs, EpochsRef, advance_submitted, completed_epoch, submitted_epoch
@@ -39,7 +39,8 @@ from forebay.queues.host_functions cimport Call, new_call, settle_call, submit_c
 from forebay.queues.kernels.kernel cimport MOST_PACKED, Closing, Kernel
 from forebay.queues.launch.launch cimport (
     GUARD, HAS_ARRAYS, HAS_BYTES, LARGE_SCRATCH, BoundLaunch, Views, check_count, check_elements, create_plan,
-    has_geometry, pack_arguments, plain_extents, read_geometry, read_leaves, reductions_of, release_views, spilled_bytes
+    has_geometry, pack_arguments, plain_extents, read_geometry, read_leaves, reductions_of, release_views,
+    renew_resident_list, spilled_bytes
 )
 from forebay.queues.memory.allocation cimport OwnedMemory, memory_if_open, pointer_to
 from forebay.queues.memory.buffer cimport Buffer, add_use
@@ -923,6 +924,7 @@ cdef Status submit_step(QueueState* queue, size_t at, Launch* run) noexcept nogi
             command = submission.commands[i]
             if command.follows:
                 status = renew_resident_list(queue.device, command.plan)
+                command.command.kernel = command.plan.kernel
             if status == 0:
                 status = submit_one(queue.driver, handle, command, waits, &failed_at)
             if status != 0:

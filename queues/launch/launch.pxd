@@ -18,7 +18,7 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport NOT_NOW, Driver, Geometry, Status, Waits, no_waits
 from forebay.core.ownership cimport FREE_THREADED, Ref, relaxed_uint64
 from forebay.core.plan cimport Plan, set_changed_arguments, withdraw
-from forebay.core.state cimport QueueState
+from forebay.core.state cimport DeviceState, QueueState
 from forebay.core.usage cimport Moment, Versions
 from forebay.core.vector_clock cimport Clock, Epochs
 from forebay.queues.kernels.kernel cimport MOST_PACKED, Kernel, LastGeometry
@@ -104,6 +104,7 @@ cdef int pack_arguments(
     Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed, Views* views
 ) except -1
 cdef void release_views(Views* views)
+cdef Status renew_resident_list(DeviceState* device, Plan* plan) noexcept nogil
 cdef Status launch_locked(
     QueueState* state, Kernel kernel, const Geometry* geometry, char* packed, bint spilled, const Versions* versions,
     uint32_t* failed_at

@@ -39,7 +39,7 @@ from forebay.core.plan cimport (
 from forebay.core.process cimport check_memory, is_forked
 from forebay.core.state cimport (
     BY_STEP, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, AnyQueue, Collecting, DeviceState,
-    OpenStep, QueueState, begin_following, closed_gates, end_following, refusal, renew_resident_list
+    OpenStep, QueueState, begin_following, closed_gates, end_following, refusal
 )
 from forebay.core.usage cimport (
     Moment, Usage, Versions, generation_of, is_created, is_known_created, note_use, still_holds, version_of
@@ -160,6 +160,35 @@ cdef Status call_launch(QueueState* state, Command* command, Waits waits) noexce
     if status == 0:
         commit(state, command)
         launch.plan.epoch = submitted_epoch(state.epochs)
+    return status
+
+
+cdef Status renew_resident_list(DeviceState* device, Plan* plan) noexcept nogil:
+    """Give the plan's kernel object the list of memory, if it has an older one. Call after `begin_following`, and take
+    the kernel object from the plan afterwards: one with a launch that may be pending is replaced.
+    """
+    cdef vector[uint64_t] addresses
+    cdef uint64_t version
+    cdef void* copy = NULL
+    cdef Plan* replaced
+    cdef bint pending
+    cdef Status status
+    cdef Guard guard
+    if device.driver.follow == NULL or plan.resident_version == device.resident.listed.version.load():
+        return 0
+    guard.take(device.resident.listed.lock)
+    for each in device.resident.listed.addresses:
+        addresses.push_back(each.first)
+    version = device.resident.listed.version.load()
+    guard.leave()
+    pending = plan.resident_version != 0 and (plan.queue == NULL or plan.epoch > completed_epoch(plan.queue))
+    status = device.driver.follow(plan.kernel, addresses.data(), addresses.size(), &copy if pending else NULL)
+    if copy != NULL:
+        replaced = new_plan(plan.driver, plan.kernel, 0, NULL, 0, 0, plan.queue)
+        replaced.epoch = plan.epoch
+        plan.kernel = copy
+        retire_plan(device, replaced)
+    plan.resident_version = version if status == 0 else 0
     return status
 
 

@@ -53,6 +53,7 @@ typedef void (*EventCallback)(void *event, cl_int status, void *data);
     X(cl_int, ReleaseEvent, (void *event)) \
     X(cl_int, RetainCommandQueue, (void *queue)) \
     X(cl_int, ReleaseCommandQueue, (void *queue)) \
+    X(void *, CloneKernel, (void *kernel, cl_int *error)) \
     X(cl_int, ReleaseKernel, (void *kernel)) \
     X(cl_int, RetainMemObject, (void *memory)) \
     X(cl_int, ReleaseMemObject, (void *memory)) \
@@ -192,9 +193,12 @@ inline Status set_value(void *kernel, uint32_t index, size_t size, const void *v
     return cl.SetKernelArg(kernel, index, size, value);
 }
 
-// An empty list is CL_INVALID_VALUE. On a kernel object with a pending launch the list affects later launches only
-// (tried on Intel's runtime and on NVIDIA's, with a held launch).
-inline Status follow(void *kernel, const uint64_t *addresses, size_t count) {
+// An empty list is CL_INVALID_VALUE. After a list for a kernel object with a launch behind a closed gate, and a copy
+// there from or to memory of the list, NVIDIA's driver (580) never ends the release of the context: hence the copies.
+inline Status follow(void *kernel, const uint64_t *addresses, size_t count, void **copy) {
+    cl_int error = 0;
+    if (copy) kernel = *copy = cl.CloneKernel(kernel, &error);
+    if (error) return failure(CALL_CloneKernel, error);
     return cl.SetKernelExecInfo(kernel, EXEC_INFO_SVM_PTRS, count * sizeof(void *), addresses);
 }
 

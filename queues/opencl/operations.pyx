@@ -51,8 +51,8 @@ RESHAPE: int = <uintptr_t> flatten
 FILL_SOURCE: str = _FILL_SOURCE.decode()
 
 _SVM = {
-    "clEnqueueSVMMemcpy", "clEnqueueSVMMemFill", "clSetKernelArgSVMPointer", "clSetKernelExecInfo", "clSVMAlloc",
-    "clSVMFree",
+    "clCloneKernel", "clEnqueueSVMMemcpy", "clEnqueueSVMMemFill", "clSetKernelArgSVMPointer", "clSetKernelExecInfo",
+    "clSVMAlloc", "clSVMFree",
 }
 
 

@@ -1,7 +1,8 @@
 // What only OpenCL's calls need.
 //
 // Launches are checked for lists of memory that was freed, which kernels follow pointers to. User events are checked,
-// too: one that is released and was never set lets NVIDIA's driver hang when the context is released.
+// too: one that is released and was never set lets NVIDIA's driver hang when the context is released. So does a list
+// that is given to a kernel object with a launch from behind a closed gate.
 
 #pragma once
 
@@ -23,6 +24,7 @@ struct OpenCL : Record {
     std::unordered_set<int64_t> not_set;
     std::unordered_set<int64_t> freed;  // from the moment in which the driver is about to free it
     std::unordered_map<uintptr_t, std::vector<int64_t>> lists;  // by kernel object
+    std::unordered_map<uintptr_t, std::unordered_set<int64_t>> gates;  // by kernel object: those closed when launched
 
     void check_list(uintptr_t kernel) {
         auto found = lists.find(kernel);
@@ -36,6 +38,7 @@ struct OpenCL : Record {
         not_set.clear();
         freed.clear();
         lists.clear();
+        gates.clear();
     }
 
     template <class F, class All, class Result> bool before(All&, Call& seen, bool, Guard&, Result&) {
@@ -43,6 +46,9 @@ struct OpenCL : Record {
         if (drop_one_in && (F::function == CALL_SVMFree || F::function == CALL_ReleaseMemObject)) return true;
         if constexpr (F::function == CALL_SVMFree) freed.insert(seen.detail);
         if constexpr (F::function == CALL_EnqueueNDRangeKernel) check_list(seen.kernel);
+        if constexpr (F::function == CALL_SetKernelExecInfo)
+            for (int64_t gate : gates[seen.object])
+                if (not_set.count(gate)) violate("a list of memory for a kernel object with a launch behind a gate");
         return false;
     }
 
@@ -67,6 +73,10 @@ struct OpenCL : Record {
             break;
         case CALL_ReleaseKernel:
             lists.erase(seen.object);
+            gates.erase(seen.object);
+            break;
+        case CALL_EnqueueNDRangeKernel:
+            gates[seen.kernel].insert(not_set.begin(), not_set.end());
             break;
         case CALL_CreateUserEvent:
             not_set.insert(seen.event = make(word(result)));

@@ -222,6 +222,24 @@ def test_new_memory_is_reached(device, program, how):
         new.close()
 
 
+@pytest.mark.parametrize("how", ["launch", "bound", "graph"])
+def test_new_memory_is_reached_from_behind_a_gate(device, program, calls, hold, how):
+    """Each launch has its own list. The observer knows the kernel objects that must not get another one."""
+    queue, table = device.queue(blocking=False), device.zeros(1, "u8")
+    device.finish()
+    launch, made = forms(device, program, queue, table, 5)[how], []
+    for _ in range(3):
+        gate = hold(queue)
+        for _ in range(4):
+            made.append(device.empty(1, "u4"))
+            queue.fill(made[-1], 0)
+            queue.copy(table, np.array([made[-1].address], "u8"))
+            launch()
+        gate.open()
+    found = [device_data(new.get(queue=queue)[0]) for new in made]
+    assert found == [5 if how != "graph" else 20] * 12
+
+
 def test_one_address_that_is_taken_over_twice(device, program, calls):
     if select().backend != "opencl":
         pytest.skip("memory that is taken over by its address")
