@@ -9,7 +9,7 @@ from libcpp.atomic cimport atomic, memory_order_relaxed
 from libcpp.map cimport map
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport DONE, FOR_HOST, Answer, Driver, Status
+from forebay.core.driver cimport DONE, FOR_HOST, Answer, Driver
 from forebay.core.ownership cimport Guard, Ref, Refs, relaxed_uint64
 from forebay.core.plan cimport delete_plan
 from forebay.core.process cimport is_forked
