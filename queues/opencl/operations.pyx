@@ -138,7 +138,7 @@ cdef enum:
 
 
 cdef struct Lent:
-    void* context  # retained
+    void* context  # retained: Intel's runtime (2026.2) frees nothing once the context is gone, memory objects or not
     void* address
 
 

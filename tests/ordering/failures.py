@@ -31,7 +31,7 @@ LIVES = {
         (("clSVMAlloc",), ("clSVMFree",)),
         (("clCreateBuffer", "clCreateSubBuffer", "clRetainMemObject"), ("clReleaseMemObject",)),
         (("clRetainCommandQueue",), ("clReleaseCommandQueue",)),
-        (("clCreateKernel",), ("clReleaseKernel",)),
+        (("clCreateKernel", "clCloneKernel"), ("clReleaseKernel",)),
         (("clRetainContext",), ("clReleaseContext",)),
     ),
     "sycl": (
