@@ -11,7 +11,8 @@ import pyopencl.array as cl_array
 import pytest
 
 import forebay as fb
-from tests.helpers.observer import observe
+from tests.helpers.growth import resident
+from tests.helpers.observer import EXECUTES, observe
 from tests.helpers.refusals import refused
 from tests.helpers.threads import together
 from tests.ordering.happens_before import Relation
@@ -400,6 +401,25 @@ def test_the_memory_outlives_the_device(context, native):
     del own
     gc.collect()
     assert np.array_equal(array.get(), VALUES)
+
+
+@pytest.mark.skipif(not EXECUTES, reason="memory that nothing writes to has no pages")
+def test_the_memory_below_goes_after_device_and_context(device):
+    def lent():
+        """Return a memory object that is the last of its device and context."""
+        context = cl.Context([device.info.native])
+        with fb.Device.adopt(context) as own:
+            buffer = own.array(np.ones(16 << 20, "u1"))
+            own.finish()
+            return buffer.to_pyopencl(cl.CommandQueue(context)).data
+
+    before = []
+    for _ in range(20):
+        data = lent()
+        gc.collect()
+        del data
+        before.append(resident())
+    assert before[-1] - before[4] < 5 * (16 << 20), before
 
 
 def test_memory_goes_round(queue, own):
