@@ -19,6 +19,7 @@ from tests.drivers.cuda import standing_in
 from tests.drivers.levelzero import validation
 from tests.drivers.sycl import bundles
 from tests.helpers import device_data
+from tests.helpers.collector import collect
 from tests.helpers.refusals import refused
 from tests.memory.other_process import Told
 from tests.observers.internals import in_flight_is_limited
@@ -271,6 +272,9 @@ def pool_settings(request):
     for name, value in before.items():
         setattr(pool, name, value)
     assert left == before
+
+
+gc.collect = collect  # in all tests
 
 
 @pytest.fixture(autouse=True)
