@@ -268,7 +268,6 @@ cdef cppclass DeviceDeferred:
 cdef cppclass ResidentSet:
     """Memory that indirect access may reach, and launches that may have used all of it. Changed here."""
     ResidentList listed
-    ClockRef created  # the creation of all memory that has contents from it, as in `Usage`; guarded by the list's lock
     atomic[uint64_t] closings  # how many allocations were closed; when it changes, bound launches must check again
     atomic[uint64_t] unseen_writes  # launches that may have written anywhere; raised under the queue's lock
 

@@ -51,21 +51,15 @@ cdef inline bint is_known_created(const Usage* usage) noexcept nogil:
     return usage.creation.queue == NULL or usage.creation.epoch <= completed_epoch(usage.creation.queue)
 
 
-cdef inline bint comes_after(const Moment* moment, const ClockEntry* point) noexcept nogil:
-    """Return whether a command comes after a point of a queue, as far as is known."""
-    cdef const Epochs* queue = <const Epochs*> point.queue
-    return (
-        queue == NULL
-        or point.epoch <= completed_epoch(queue)
-        or queue == moment.queue
-        or queue == moment.null_queue
-        or clock_epoch(moment.clock, queue) >= point.epoch
-    )
-
-
 cdef inline bint is_created(const Usage* usage, const Moment* moment) noexcept nogil:
     """Return whether a command comes after the creation of this memory."""
-    return comes_after(moment, &usage.creation)
+    cdef const Epochs* creator = <const Epochs*> usage.creation.queue
+    return (
+        is_known_created(usage)
+        or creator == moment.queue
+        or creator == moment.null_queue
+        or clock_epoch(moment.clock, creator) >= usage.creation.epoch
+    )
 
 
 cdef cppclass Version:

@@ -582,8 +582,8 @@ cdef class Device(Closing):
     def zeros(self, shape: ShapeLike, dtype: DTypeLike = "f4", usm_type: str = "device") -> Buffer:
         """Make a buffer of zeros, filled on the thread's current queue.
 
-        Every command that uses the buffer comes after the fill, on any queue, also if it reaches it by pointers stored
-        in memory. `shape`, `dtype` and `usm_type` are as in `empty`.
+        Every command that uses the buffer comes after the fill, on any queue. Only kernels that reach it by pointers
+        stored in memory must be ordered by the program. `shape`, `dtype` and `usm_type` are as in `empty`.
         """
         buffer = self.empty(shape, dtype, usm_type)
         if buffer.nbytes:

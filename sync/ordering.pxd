@@ -140,7 +140,6 @@ cdef cppclass Command:
     Usage* reads
     bint holds  # it holds the queue until the host or another process acts
     bint parted  # multi-call command: after a failure some of its driver calls may be work of the queue
-    bint follows  # indirect access: it comes after the creation of all memory of the device, so `submit` alone takes it
     bint at_once  # the caller holds another lock, so `submit` does not wait for room in the queue
     bint began  # something was committed
     Order* order  # of the waits that the first part carries; NULL where none was gathered
@@ -151,7 +150,7 @@ cdef inline void init_command(
 ) noexcept nogil:
     command.call = call
     command.writes = command.reads = NULL
-    command.holds = command.parted = command.follows = command.at_once = command.began = False
+    command.holds = command.parted = command.at_once = command.began = False
     command.order = NULL
 
 

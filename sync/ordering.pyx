@@ -20,10 +20,10 @@ from forebay.core.state cimport (
     UNLIMITED, DeviceState, Marker, OpenStep, QueueState, Quota, capacity_with, closed_gates, find_queue, is_closed,
     new_marker, note_done, poll_marker, refusal, room_with, states, states_lock, submit_collected
 )
-from forebay.core.usage cimport Moment, comes_after, is_created
+from forebay.core.usage cimport Moment, is_created
 from forebay.core.vector_clock cimport (
-    Clock, ClockEntry, ClockRef, Epochs, advance_submitted, clock_epoch, completed_epoch, covers, is_empty,
-    list_entries, merge_clock, note_reached, raise_clock, submitted_epoch, swap_clocks
+    Clock, ClockEntry, ClockRef, Epochs, advance_submitted, clock_epoch, completed_epoch, covers, is_empty, merge_clock,
+    note_reached, raise_clock, submitted_epoch, swap_clocks
 )
 
 cdef enum:
@@ -883,8 +883,6 @@ cdef Status submit(QueueState* queue, Command* command) noexcept nogil:
         status = wait_for_creation(queue, command.writes)
     if command.reads != NULL and status == 0:
         status = wait_for_creation(queue, command.reads)
-    if command.follows and status == 0:
-        status = wait_for_creations(queue)
     if status == 0:
         status = begin_at_once(queue, &order) if command.at_once else begin_command(queue, &order)
     if status != 0:
@@ -1062,22 +1060,6 @@ cdef Status wait_for_creator(QueueState* queue, const ClockEntry& creation) noex
         note_reached(creation.queue, creation.epoch, NULL)
         return 0
     return wait_for_epoch(queue, found.get(), creation.epoch)
-
-
-cdef Status wait_for_creations(QueueState* queue) noexcept nogil:
-    """Order the queue's next command after the creation of all memory of the device, which pointers may lead to."""
-    cdef vector[ClockEntry] creations
-    cdef Moment moment = moment_of(queue, NULL)
-    cdef Status status = 0
-    cdef Guard guard
-    cdef size_t i
-    guard.take(queue.device.resident.listed.lock)
-    list_entries(queue.device.resident.created, creations)
-    guard.leave()
-    for i in range(creations.size()):
-        if status == 0 and not comes_after(&moment, &creations[i]):
-            status = wait_for_creator(queue, creations[i])
-    return status
 
 
 cdef Status wait_for_epoch(QueueState* queue, QueueState* producer, uint64_t epoch) noexcept nogil:

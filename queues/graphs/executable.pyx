@@ -791,8 +791,7 @@ cdef cppclass GraphCommand(Recorded):
 cdef cppclass Submission:
     """The steps, commands and lanes that a launch submits."""
     vector[UseOf] uses  # of the allocations that it uses
-    # A launch came after the creation of all that it uses, and later launches come after it. Never with indirect access
-    relaxed_bint created
+    relaxed_bint created  # a launch came after the creation of all of these, and later launches come after it
     bint follows  # it has indirect access, so it may use all memory
     EpochsRef last_queue  # of the last launch; NULL before the first
     uint64_t last_epoch
@@ -830,7 +829,6 @@ cdef cppclass Launch(Replay):
 cdef inline void init_replay(Replay* run, Submission* submission, Sizes sizes) noexcept:
     run.at_once = True
     run.submission, run.versions, run.closings = submission, &sizes.versions, sizes.closings
-    run.follows = submission.follows
 
 
 cdef inline bint is_out_of_date(QueueState* queue, const Replay* run) noexcept nogil:
@@ -2028,7 +2026,7 @@ cdef class ExecutableGraph(Closing):
                     status = submit(queue.state, &run)
                     if not run.joined:
                         finish_touched(queue.state, &run)
-                    submission.created = submission.created or status == 0 and not submission.follows
+                    submission.created = submission.created or status == 0
                     if status != OUT_OF_DATE:
                         self.last_queue = queue.state.epochs.queue_id
                         self.last_epoch = submitted_epoch(queue.state.epochs)

@@ -334,9 +334,9 @@ cdef class Kernel(Closing):
 
         The driver then makes all of the device's memory accessible to it (Level Zero, zeKernelSetIndirectAccess; OpenCL
         3.0, clSetKernelExecInfo; SYCL always does). Since it may write anywhere, scratch sized by data is measured
-        again after each of its launches. Closed memory is freed once the launches submitted before are done, and what
-        `Device.zeros` and its like have written by then comes before a launch, on any queue. Earlier bound launches
-        stay as they are. May be called twice.
+        again after each of its launches. Closed memory is freed once the launches submitted before are done. What
+        `Device.zeros` and its like write comes before launches that get the memory as an argument; the program orders
+        it before those that find it by a pointer. Earlier bound launches stay as they are. May be called twice.
 
         Raises
         ------

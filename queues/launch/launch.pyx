@@ -117,6 +117,7 @@ cdef cppclass Launch(Command):
     const Geometry* geometry  # NULL: only the uploads before it
     char* packed
     bint spilled  # bytes by value are uploaded before it
+    bint follows
     const Versions* versions  # that must still hold; NULL for none
     uint32_t* failed_at  # receives which argument the driver refused
 
@@ -197,8 +198,6 @@ cdef Status launch_locked(
 ) noexcept:
     """Submit a launch by `submit_ready`, or return NO_PLAN, or STALE if `versions` do not hold. The queue is locked."""
     cdef Launch launch
-    if kernel.follows:  # for `submit` alone
-        return NOT_NOW
     init_launch(&launch, kernel.id, NULL, geometry, packed, spilled, kernel.follows, versions, failed_at)
     return submit_ready(state, &launch)
 

@@ -11,10 +11,9 @@ from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, uint64_t, uintptr_t
 
 from forebay.core.driver cimport ELEMENT_AT, PART_AT
-from forebay.core.ownership cimport Guard
 from forebay.core.state cimport AnyQueue, DeviceState, QueueState
 from forebay.core.usage cimport Usage, generation_of, last_write
-from forebay.core.vector_clock cimport ClockEntry, raise_clock
+from forebay.core.vector_clock cimport ClockEntry
 from forebay.lifetimes.deferred cimport retire_memory
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, add_host_use, expose, hold_memory
 from forebay.races.checker cimport DOUBTFUL, Announcement, on_host, order_of, races
@@ -103,13 +102,9 @@ def note_creation(Buffer buffer not None, AnyQueue queue not None) -> None:
     cdef QueueState* state = queue.state
     cdef Usage* usage = buffer.allocation.usage
     cdef uint64_t epoch = last_write(usage, state.epochs)
-    cdef Guard guard
     if epoch == 0:
         return
     usage.creation = ClockEntry(state.epochs, epoch)
-    guard.take(state.device.resident.listed.lock)
-    raise_clock(state.device.resident.created, state.epochs, epoch)
-    guard.leave()
     if state.device.checked:
         races.note_created(usage, order_of(queue))
 

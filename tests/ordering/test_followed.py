@@ -21,7 +21,6 @@ kernel void follow(global const ulong *table, uint k)
 kernel void use(global uint *a, global const uint *rows, global uint *room) { a[0] += rows[0]; room[0] = 1; }
 kernel void take(global uint *a, global const uint *given) { a[0] += given[0]; }
 """
-TOTAL = fb.reduction("uint32 x", "uint32 y", "x", "a + b", 0, name="total_of_followed")
 SIZE = 1 << 20  # bytes of each piece of memory
 
 
@@ -221,30 +220,6 @@ def test_new_memory_is_reached(device, program, how):
         launch()
         assert device_data(new.get(queue=queue)[0]) == (5 if how != "graph" else 20)  # launched twice
         new.close()
-
-
-@pytest.mark.parametrize("how", ["launch", "bound", "graph"])
-@pytest.mark.parametrize("creator", ["null queue", "blocking queue", "other queue", "reduction"])
-def test_a_launch_comes_after_the_creation_of_what_it_finds_by_a_pointer(device, program, calls, hold, creator, how):
-    """As with memory that is an argument. The creating queue is held until the launch has been submitted."""
-    queue, table = device.queue(blocking=False), device.zeros(1, "u8")
-    creating = {
-        "null queue": device.null_queue, "blocking queue": device.queue(), "other queue": device.queue(blocking=False)
-    }.get(creator, device.null_queue)  # fmt: skip
-    ones = device.array(np.ones(64, "u4"))
-    device.finish()
-    launch = forms(device, program, queue, table, 5)[how]
-    launch()
-    device.finish()
-    gate = hold(creating)
-    with creating:
-        made = TOTAL(ones) if creator == "reduction" else device.array(np.full(1, 64, "u4"))
-    queue.copy(table, np.array([made.address], "u8"))
-    launch()
-    assert not queue.query()
-    gate.open()
-    once = 64 * 3 + 5
-    assert device_data(made.get(queue=queue).item()) == (once if how != "graph" else once * 3 + 5)
 
 
 @pytest.mark.parametrize("how", ["launch", "bound", "graph"])
