@@ -922,11 +922,7 @@ cdef Status submit_step(QueueState* queue, size_t at, Launch* run) noexcept nogi
     if step.kind == COMMANDS and step.copy == NULL:
         for i in range(step.first, step.first + step.count):
             command = submission.commands[i]
-            if command.follows:
-                status = renew_resident_list(queue.device, command.plan)
-                command.command.kernel = command.plan.kernel
-            if status == 0:
-                status = submit_one(queue.driver, handle, command, waits, &failed_at)
+            status = submit_one(queue.driver, handle, command, waits, &failed_at)
             if status != 0:
                 return status
             waits.count = 0
@@ -1004,6 +1000,19 @@ cdef uint64_t room_of_launch(const QueueState* queue, const Submission* submissi
     return submission.room + functions * (1 + room_of_host_function(queue))
 
 
+cdef Status renew_resident_lists(QueueState* queue, Submission* submission) noexcept nogil:  # the queue is locked
+    """Give kernel objects the list of memory, once in a launch, because several commands may share one."""
+    cdef bint pending = (
+        submission.last_queue == NULL or submission.last_epoch > completed_epoch(submission.last_queue))
+    cdef Status status = 0
+    for command in submission.commands:
+        if command.follows and status == 0:  # the next epoch comes after the last launch, whatever queue that was on
+            status = renew_resident_list(
+                queue.device, command.plan, pending, queue.epochs, submitted_epoch(queue.epochs) + 1)
+            command.command.kernel = command.plan.kernel
+    return status
+
+
 cdef Status call_run(QueueState* queue, Command* command, Waits waits) noexcept nogil:
     """Submit a whole launch. The epoch counts its driver calls, because it also bounds what is in flight."""
     cdef Launch* run = <Launch*> command
@@ -1023,10 +1032,11 @@ cdef Status call_run(QueueState* queue, Command* command, Waits waits) noexcept 
     run.waits = waits
     if submission.follows:
         begin_following(queue)
+        status = renew_resident_lists(queue, submission)
     if submission.lanes.size() > 1:
         run.events.resize(submission.steps.size(), NULL)
         for i in range(submission.steps.size()):
-            if submission.steps[i].from_start:
+            if submission.steps[i].from_start and status == 0:
                 status = begin_lanes(queue, run)
                 break
     for i in range(submission.steps.size()):

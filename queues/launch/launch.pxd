@@ -104,7 +104,9 @@ cdef int pack_arguments(
     Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed, Views* views
 ) except -1
 cdef void release_views(Views* views)
-cdef Status renew_resident_list(DeviceState* device, Plan* plan) noexcept nogil
+cdef Status renew_resident_list(
+    DeviceState* device, Plan* plan, bint pending, Epochs* queue, uint64_t epoch
+) noexcept nogil
 cdef Status launch_locked(
     QueueState* state, Kernel kernel, const Geometry* geometry, char* packed, bint spilled, const Versions* versions,
     uint32_t* failed_at

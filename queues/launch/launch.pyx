@@ -152,7 +152,9 @@ cdef Status call_launch(QueueState* state, Command* command, Waits waits) noexce
     status = 0
     if launch.follows:
         begin_following(state)
-        status = renew_resident_list(state.device, launch.plan)
+        status = renew_resident_list(
+            state.device, launch.plan, launch.plan.epoch > completed_epoch(launch.plan.queue), launch.plan.queue,
+            launch.plan.epoch)
     if status == 0:
         status = submit_launch(state, launch.plan, launch.geometry, launch.packed, clock, waits, launch.failed_at)
     if launch.follows:
@@ -163,15 +165,17 @@ cdef Status call_launch(QueueState* state, Command* command, Waits waits) noexce
     return status
 
 
-cdef Status renew_resident_list(DeviceState* device, Plan* plan) noexcept nogil:
+cdef Status renew_resident_list(
+    DeviceState* device, Plan* plan, bint pending, Epochs* queue, uint64_t epoch
+) noexcept nogil:
     """Give the plan's kernel object the list of memory, if it has an older one. Call after `begin_following`, and take
-    the kernel object from the plan afterwards: one with a launch that may be pending is replaced.
+    the kernel object from the plan afterwards: one with a launch that may be pending is replaced. It is released when
+    the queue has reached the epoch.
     """
     cdef vector[uint64_t] addresses
     cdef uint64_t version
     cdef void* copy = NULL
     cdef Plan* replaced
-    cdef bint pending
     cdef Status status
     cdef Guard guard
     if device.driver.follow == NULL or plan.resident_version == device.resident.listed.version.load():
@@ -181,14 +185,16 @@ cdef Status renew_resident_list(DeviceState* device, Plan* plan) noexcept nogil:
         addresses.push_back(each.first)
     version = device.resident.listed.version.load()
     guard.leave()
-    pending = plan.resident_version != 0 and (plan.queue == NULL or plan.epoch > completed_epoch(plan.queue))
+    pending = pending and plan.resident_version != 0
     status = device.driver.follow(plan.kernel, addresses.data(), addresses.size(), &copy if pending else NULL)
-    if copy != NULL:
-        replaced = new_plan(plan.driver, plan.kernel, 0, NULL, 0, 0, plan.queue)
-        replaced.epoch = plan.epoch
+    if copy != NULL:  # even if it got no list
+        replaced = new_plan(plan.driver, plan.kernel, 0, NULL, 0, 0, queue)
+        replaced.epoch = epoch
         plan.kernel = copy
+        plan.resident_version = 0
         retire_plan(device, replaced)
-    plan.resident_version = version if status == 0 else 0
+    if status == 0:
+        plan.resident_version = version
     return status
 
 

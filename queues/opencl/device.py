@@ -56,7 +56,8 @@ class OpenCLDevice(DriverDevice):
             svm = self.native.svm_capabilities
         except cl.Error:  # OpenCL 1.x devices lack this query
             svm = 0
-        self.has_addresses: bool = bool(svm & cl.device_svm_capabilities.COARSE_GRAIN_BUFFER)
+        version = tuple(map(int, self.native.platform.version.split()[1].split(".")))
+        self.has_addresses: bool = bool(svm & cl.device_svm_capabilities.COARSE_GRAIN_BUFFER) and version >= (2, 1)
         self.has_shared: bool = bool(svm & cl.device_svm_capabilities.FINE_GRAIN_BUFFER)
         native = self.native
         sizes, shares = [*native.max_work_item_sizes, 1, 1][:3], bool(native.host_unified_memory)

@@ -24,7 +24,8 @@ struct OpenCL : Record {
     std::unordered_set<int64_t> not_set;
     std::unordered_set<int64_t> freed;  // from the moment in which the driver is about to free it
     std::unordered_map<uintptr_t, std::vector<int64_t>> lists;  // by kernel object
-    std::unordered_map<uintptr_t, std::unordered_set<int64_t>> gates;  // by kernel object: those closed when launched
+    // Gates that were closed then: by queue, those that it waits for; by kernel object, those that a launch was behind.
+    std::unordered_map<uintptr_t, std::unordered_set<int64_t>> held, gates;
 
     void check_list(uintptr_t kernel) {
         auto found = lists.find(kernel);
@@ -39,6 +40,7 @@ struct OpenCL : Record {
         freed.clear();
         lists.clear();
         gates.clear();
+        held.clear();
     }
 
     template <class F, class All, class Result> bool before(All&, Call& seen, bool, Guard&, Result&) {
@@ -67,6 +69,9 @@ struct OpenCL : Record {
     template <class F, class All, class Result> void follow(All& all, Call& seen, Result& result) {
         if constexpr (F::queue >= 0 && F::at("event") >= 0)
             if (void **made = std::get<F::at("event")>(all)) seen.event = make(word(*made));
+        if constexpr (F::queue >= 0)
+            for (int64_t event : seen.waits)
+                if (not_set.count(event)) held[seen.object].insert(event);
         switch (F::function) {
         case CALL_SVMAlloc:
             freed.erase(seen.detail = (int64_t) word(result));
@@ -76,7 +81,7 @@ struct OpenCL : Record {
             gates.erase(seen.object);
             break;
         case CALL_EnqueueNDRangeKernel:
-            gates[seen.kernel].insert(not_set.begin(), not_set.end());
+            gates[seen.kernel].insert(held[seen.object].begin(), held[seen.object].end());
             break;
         case CALL_CreateUserEvent:
             not_set.insert(seen.event = make(word(result)));

@@ -54,8 +54,8 @@ class LeakError(AssertionError):
 class FailingProgram(MixedProgram):
     """What it knows of the order is not true once something has failed, so it opens all gates before what may wait."""
 
-    def __init__(self, device, built):
-        super().__init__(device, built, careful=True)
+    def __init__(self, device, built, follows=False):
+        super().__init__(device, built, careful=True, follows=follows)
         self.errors = []
         self.failed = None  # the Action that failed last
 
@@ -220,8 +220,9 @@ class FailingBench:
             self.driver.fail_at_random(seed, draw.choice(ONE_IN))
             try:
                 players, errors = run(
-                    lambda: FailingPlayer(FailingProgram(device, built), len(operations) == 1), operations, fb.Error
-                )
+                    lambda: FailingPlayer(FailingProgram(device, built, seed % 5 == 4), len(operations) == 1),
+                    operations, fb.Error,
+                )  # fmt: skip
             finally:
                 self.driver.forgive()
             for _ in range(2):  # an error may come late, once

@@ -111,10 +111,10 @@ SOURCES = {"empty": empty, "pool": pool, "scratch": scratch, "bytes by value": b
 def forms(device, program, queue, table, k=1):
     """Ways to launch what follows the pointer in the table, made before what it points to."""
     queue.wait(device.null_queue)
-    arguments = program["follow"], 1, 1, table, k
-    with queue.capture() as graph:
-        queue.launch(*arguments)
-        queue.launch(*arguments)
+    arguments, captured = (program["follow"], 1, 1, table, k), device.queue(blocking=False)
+    with captured.capture() as graph:
+        captured.launch(*arguments)
+        captured.launch(*arguments)
     return {
         "launch": partial(queue.launch, *arguments),
         "bound": program["follow"].bind(queue, *arguments[1:]),
@@ -238,6 +238,73 @@ def test_new_memory_is_reached_from_behind_a_gate(device, program, calls, hold, 
         gate.open()
     found = [device_data(new.get(queue=queue)[0]) for new in made]
     assert found == [5 if how != "graph" else 20] * 12
+
+
+@pytest.mark.needs("OpenCL")  # which has lists
+@pytest.mark.parametrize("name", ["clCloneKernel", "clSetKernelExecInfo"])
+@pytest.mark.parametrize("how", ["launch", "bound", "graph"])
+def test_a_list_that_is_refused_behind_a_gate(device, program, calls, hold, how, name):
+    queue, table = device.queue(blocking=False), device.zeros(1, "u8")
+    device.finish()
+    launch, new = forms(device, program, queue, table, 5)[how], device.zeros(1, "u4")
+    device.finish()
+    gate = hold(queue)
+    queue.copy(table, np.array([new.address], "u8"))
+    launch()
+    _more = device.empty(1)
+    calls.fail(name, -5)
+    with pytest.raises(fb.Error, match=name):
+        launch()
+    launch()
+    gate.open()
+    once = 5 if how != "graph" else 20
+    assert device_data(new.get(queue=queue)[0]) == once * (4 if how != "graph" else 10)
+    made = [call.name for call in calls.log if call.name in ("clCloneKernel", "clReleaseKernel")]
+    assert "clCloneKernel" in made
+
+
+@pytest.mark.needs("OpenCL")
+@pytest.mark.parametrize("how", ["launch", "bound", "graph"])
+def test_a_kernel_object_is_replaced_only_while_it_may_be_in_use(device, program, calls, how):
+    queue, table = device.queue(blocking=False), device.zeros(1, "u8")
+    device.finish()
+    launch = forms(device, program, queue, table)[how]
+    for _ in range(3):
+        _more = device.empty(1)
+        launch()
+        queue.finish()
+    assert "clCloneKernel" not in calls.names(0)
+
+
+@pytest.mark.needs("OpenCL")
+@pytest.mark.parametrize("how", ["launch", "bound", "graph"])
+def test_a_replaced_kernel_object_stays_until_its_launch_is_done(device, how):
+    """Without a gate of forebay's, which would keep it longer: the queue waits for a user event of pyopencl's."""
+    if not device.driver.has_addresses:
+        pytest.skip("no addresses")
+    import pyopencl as cl
+
+    context = cl.Context([device.info.native])
+    native, event = cl.CommandQueue(context), cl.UserEvent(context)
+    with fb.Device.adopt(context) as own:
+        program, queue, table = own.program(SOURCE), fb.Device.adopt_queue(native), own.zeros(1, "u8")
+        program["follow"].follow_pointers()
+        launch = forms(own, program, queue, table)[how]
+        own.finish()
+        with observe(own) as calls:
+            cl.enqueue_barrier(native, wait_for=[event])
+            for _ in range(3):
+                launch()
+                _more = own.empty(1)
+                own.empty(1).close()  # collects
+            before = calls.names(0)
+            event.set_status(cl.command_execution_status.COMPLETE)
+            assert "clCloneKernel" in before
+            assert "clReleaseKernel" not in before
+            queue.finish()
+            own.empty(1).close()
+            assert "clReleaseKernel" in calls.names(0)
+        queue.close()
 
 
 def test_one_address_that_is_taken_over_twice(device, program, calls):
