@@ -392,10 +392,14 @@ class Layer:
             raise AbsentError("null hardware calls no host functions")
         return self.subject([*self.say(self.texts.host), *self.say(self.texts.finish)], hold=False)
 
+    def own_kernel(self) -> Any:
+        """The kernel for one of several threads; with memory of its own, as in the C loop, in forebay's layers."""
+        return self.kernel()
+
     def threads(self, size: int) -> Subject:
         """Launches from the given number of threads, each on a stream of its own."""
         streams = self.streams(size)
-        launches = [self.in_thread(self.run(self.enqueue(stream, self.kernel()))) for stream in streams]
+        launches = [self.in_thread(self.run(self.enqueue(stream, self.own_kernel()))) for stream in streams]
         return Subject(partial(run_threads, launches), partial(self.around, streams, True), self.note)
 
     def in_thread(self, launch: Run) -> Run:

@@ -73,6 +73,11 @@ class Queues(Layer):
         names = {"kernel": self.take(arguments)}
         return [Statement(self.texts.launch.replace("given", ", ".join(map(str, each))), names) for each in given]
 
+    def own_kernel(self) -> Any:
+        """The kernel, with a buffer for one thread."""
+        names = {"kernel": self.take(), "own": self.device.zeros(ELEMENTS)}
+        return Statement(self.texts.launch.replace("given", "own, 100"), names)
+
     def events(self, size: int, for_host: bool = False) -> Any:
         """Places for queues: a wait takes a queue, and records it."""
         return [None] * size
@@ -210,15 +215,19 @@ class Bound(Queues):
     operations = "launch launch_on threads"
 
     def kernels(self, change: str = "", arguments: int = 2) -> list[Any]:
-        """The number of arguments."""
+        """The number of arguments, and the buffer."""
         if change:
             raise AbsentError("its arguments are fixed")
-        return [arguments]
+        return [(arguments, self.ground.buffers[0])]
+
+    def own_kernel(self) -> Any:
+        """The same for one thread."""
+        return 2, self.device.zeros(ELEMENTS)
 
     def enqueue(self, stream: Handle, kernel: Any, events: Any = ()) -> list[Any]:
         """A call of the bound launch."""
-        bound = self.take(kernel).bind(stream.it, 1, 1, self.ground.buffers[0], *kernels.values(kernel))
-        return self.say("go()", go=bound)
+        arguments, buffer = kernel
+        return self.say("go()", go=self.take(arguments).bind(stream.it, 1, 1, buffer, *kernels.values(arguments)))
 
 
 class Steps(Queues):
@@ -235,7 +244,7 @@ class Steps(Queues):
         """Launches from threads, in steps of 100, which are submitted without the GIL."""
         queues, length, text = self.streams(size), 100, f"with step:\n for i in some: {LAUNCH}"
         names = [{"launch": each.it.launch, "some": range(length), "step": each.it.step()} for each in queues]
-        steps = [timed(text, **self.names, **each) for each in names]
+        steps = [timed(text, **{**self.names, **each, "a": self.device.zeros(ELEMENTS)}) for each in names]
 
         def run(n: int) -> float:
             whole = -(-n // length)
